@@ -1,0 +1,1 @@
+"""structmem: structured memory for AI agents."""

@@ -1,0 +1,125 @@
+"""Everything that can go wrong, sorted by what the caller should do about it.
+
+- `InvalidCall`: the call is wrong; change it and call again. Nothing was changed.
+- `Unavailable`: the call is right, the time is not; call again later.
+- `Stop`: the file, the process or the history is not what it should be; a person must look.
+
+Messages are written to be read by a model: what is wrong, with the name and value at fault. The
+`hint` says what to do instead. `code` is stable, for programs.
+"""
+
+import re
+from typing import ClassVar
+
+
+class StructMemError(Exception):
+    """The base of every error that structmem raises on purpose."""
+
+    code: ClassVar[str] = "struct_mem_error"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __init_subclass__(cls) -> None:
+        cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}" if self.hint else self.message
+
+
+class InvalidCall(StructMemError):
+    """The call cannot be carried out as it is; nothing was changed."""
+
+
+class NoSuchTable(InvalidCall):
+    """No table, view or index of that name."""
+
+
+class NoSuchColumn(InvalidCall):
+    """The table has no such column."""
+
+
+class TableExists(InvalidCall):
+    """A table of that name is there already, and is not the one asked for."""
+
+
+class ConstraintFailed(InvalidCall):
+    """A UNIQUE, NOT NULL, CHECK or foreign key rule of the schema refused the change."""
+
+
+class ConditionRefused(InvalidCall):
+    """The `where` text is not one SQL expression over the table."""
+
+
+class WriteInQuery(InvalidCall):
+    """`query` was given SQL that does more than read."""
+
+
+class QueryLimit(InvalidCall):
+    """The SQL ran out of time, memory, or another bound."""
+
+
+class CannotUndo(InvalidCall):
+    """The operation cannot be taken back exactly; nothing was changed."""
+
+
+class NothingToUndo(InvalidCall):
+    """No operation stands that could be taken back."""
+
+
+class CallIdReused(InvalidCall):
+    """The call id belongs to an earlier call with other arguments."""
+
+
+class ReadOnly(InvalidCall):
+    """This memory is a replica, or was opened for reading."""
+
+
+class NotGranted(InvalidCall):
+    """The operation is not among those granted."""
+
+
+class Unavailable(StructMemError):
+    """Not possible right now; the same call may succeed later."""
+
+
+class Busy(Unavailable):
+    """Another writer held the file for longer than the timeout."""
+
+
+class Full(Unavailable):
+    """The disk, or the memory's size limit, has no room left; nothing was changed."""
+
+
+class StreamUnavailable(Unavailable):
+    """The replication stream gave no answer in time."""
+
+
+class Stop(StructMemError):
+    """Something is not what it must be; going on could lose or hide data."""
+
+
+class NotAMemory(Stop):
+    """The file is missing, is not a memory, or is damaged beyond opening."""
+
+
+class FormatTooNew(Stop):
+    """The file or a record was written by a newer version of structmem."""
+
+
+class VerificationFailed(Stop):
+    """The memory is not what its journal says."""
+
+
+class Diverged(Stop):
+    """Records do not fit this memory: they come from another history, or the file was changed."""
+
+
+class Fenced(Stop):
+    """Another primary has taken over; this file must not be written any more."""
+
+
+class ForkedProcess(Stop):
+    """The memory was opened before `fork()`: open it again in this process."""

@@ -1,0 +1,119 @@
+"""What calls take and return: plain values, without behaviour that touches a file."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType, field
+from structmem_journal import Position, Value
+
+
+class Reference(Struct, frozen=True, rename="camel"):
+    """A foreign key: the value must exist in `column` of `table`.
+
+    `on_delete` and `on_update` are SQLite's actions: `NO ACTION` (the default), `RESTRICT`,
+    `SET NULL`, `SET DEFAULT` or `CASCADE`.
+    """
+
+    table: str
+    column: str
+    on_delete: str | None = None
+    on_update: str | None = None
+
+
+class Column(Struct, frozen=True, rename="camel"):
+    """A column to create. `type` is any SQLite type name, or None for a column that keeps every
+    value exactly as given. `default` is a value, never SQL."""
+
+    name: str
+    type: str | None = None
+    primary_key: bool = False
+    not_null: bool = False
+    unique: bool = False
+    default: Value | UnsetType = field(default=UNSET)
+    description: str | None = None
+    references: Reference | None = None
+
+
+class WriteResult(Struct, frozen=True):
+    """What a write did.
+
+    `op_id` and `position` name the record; both are None when nothing was there to change, and
+    then no record was written. `rows_changed` counts the rows the call named (for update and
+    delete: matched), without cascades. `rowids` are those rows, in the order given or found.
+    `repeated` is true when this call id had been carried out before: then nothing ran now.
+    """
+
+    op_id: str | None
+    position: Position | None
+    rows_changed: int = 0
+    rowids: list[int] = field(default_factory=list[int])
+    warnings: list[str] = field(default_factory=list[str])
+    repeated: bool = False
+    operations: list[str] = field(default_factory=list[str])
+    """For undo, redo and revert: the operations taken back or brought back."""
+
+
+class QueryResult(Struct, frozen=True):
+    """Rows as SQLite returned them: a list of tuples, in order. `truncated` is true when
+    `max_rows` or `max_bytes` cut the rest off. Two columns may have the same name."""
+
+    columns: list[str]
+    rows: list[tuple[Value, ...]]
+    truncated: bool = False
+
+    def __iter__(self) -> Iterator[tuple[Value, ...]]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def dicts(self) -> list[dict[str, Value]]:
+        """Each row as a mapping by column name. Raises `ValueError` when two columns share one."""
+        if len(set(self.columns)) != len(self.columns):
+            raise ValueError(f"two columns share a name: {self.columns}; use .rows, or AS")
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def scalar(self) -> Value:
+        """The value of a result that is one row of one column; `ValueError` for any other."""
+        if len(self.rows) != 1 or len(self.columns) != 1:
+            raise ValueError(f"not one value: {len(self.rows)} rows of {len(self.columns)} columns")
+        return self.rows[0][0]
+
+
+class Operation(Struct, frozen=True):
+    """One operation of the journal. `at` is aware, in UTC."""
+
+    op_id: str
+    operation: str
+    table: str | None
+    reason: str | None
+    rows_changed: int
+    at: datetime
+    actor: str | None
+    approved_by: str | None
+    call_id: str | None
+
+
+class VerifyReport(Struct, frozen=True):
+    """What `verify` found to be true, up to `position`.
+
+    `records` counts the records whose chain was checked. The rest is there after a deep check:
+    `tables` and `rows` compared with a replay, and `content`, the SHA-256 (hex) over the schema
+    text and every row. Equal memories have equal content, on any host.
+    """
+
+    position: Position
+    records: int
+    tables: int | None = None
+    rows: int | None = None
+    content: str | None = None
+
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+"""Values for `?` (a sequence) or `:name` (a mapping) in SQL text."""
+
+
+
+def op_id_of(seq: int) -> str:
+    return f"op_{seq}"

@@ -1,0 +1,1 @@
+"""structmem_replicator: moving a memory's journal between hosts."""
