@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from structmem_journal import Position, Value
 
 
-class Reference(Struct, frozen=True, rename="camel"):
+class Reference(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A foreign key: the value must exist in `column` of `table`.
 
     `on_delete` and `on_update` are SQLite's actions: `NO ACTION` (the default), `RESTRICT`,
@@ -21,7 +21,7 @@ class Reference(Struct, frozen=True, rename="camel"):
     on_update: str | None = None
 
 
-class Column(Struct, frozen=True, rename="camel"):
+class Column(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A column to create. `type` is any SQLite type name, or None for a column that keeps every
     value exactly as given. `default` is a value, never SQL."""
 
@@ -112,7 +112,6 @@ class VerifyReport(Struct, frozen=True):
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 """Values for `?` (a sequence) or `:name` (a mapping) in SQL text."""
-
 
 
 def op_id_of(seq: int) -> str:

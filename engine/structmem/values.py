@@ -6,7 +6,7 @@ Equality here is storage class and bytes. SQL's `=` and `IS`, and Python's `==`,
 
 from collections.abc import Mapping, Sequence
 from math import copysign
-from typing import Any
+from typing import Any, cast
 
 from structmem_journal import Value
 
@@ -38,7 +38,7 @@ def check_value(value: object, what: str, max_bytes: int) -> Value:
         case str():
             return _check_text(str(value), what, max_bytes)
         case bytes() | bytearray() | memoryview():
-            return bytes(_check_size(bytes(value), what, max_bytes))
+            return _check_size(bytes(cast("bytes", value)), what, max_bytes)
         case _:
             raise InvalidCall(
                 f"{what}: a {type(value).__name__} is not a value that a column can hold.",

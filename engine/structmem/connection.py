@@ -1,0 +1,116 @@
+"""Opening the file: which connections there are, and why each is set as it is.
+
+A memory has one *writer*, and *readers* that open the file read-only. SQL that a model wrote runs
+on readers of its own (see `reading`), never on a connection that our own SQL uses.
+
+Every setting is a line with its reason. Nothing here depends on the system's SQLite: APSW brings
+its own.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from structmem import sql
+from structmem.errors import (
+    Busy,
+    ConstraintFailed,
+    Full,
+    InvalidCall,
+    NotAMemory,
+    ReadOnly,
+    StructMemError,
+)
+from structmem.limits import BUSY_TIMEOUT_MS, PAYLOAD_PART_BYTES, ROW_SLACK_BYTES
+
+
+def open_writer(path: Path, *, max_value_bytes: int) -> apsw.Connection:
+    """A connection that may write. The file must exist."""
+    connection = _open(path, apsw.SQLITE_OPEN_READWRITE)
+    # Reported means on disk: in WAL mode, FULL syncs the log at every commit.
+    sql.pragma(connection, "synchronous", "FULL")
+    # Enforced always; the setting is per connection and off by default.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
+    # One length for writes and reads. A part of a payload must fit as well.
+    longest = max(max_value_bytes, PAYLOAD_PART_BYTES) + ROW_SLACK_BYTES
+    connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
+    return connection
+
+
+def open_reader(path: Path) -> apsw.Connection:
+    """A connection that cannot write to the file. The file must exist."""
+    return _open(path, apsw.SQLITE_OPEN_READONLY)
+
+
+def _open(path: Path, flags: int) -> apsw.Connection:
+    with translated(path):
+        connection = apsw.Connection(str(path), flags=flags)
+        # Writers queue for this long; readers only ever wait during recovery of the log.
+        connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+        # No SQL may corrupt the file through shadow tables or writable_schema.
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        # "stauts" must be an unknown column and not the text 'stauts'.
+        connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+        connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
+        # A schema that somebody else wrote must not call functions with side effects.
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        # Sorting and temporary tables must leave no files behind.
+        sql.pragma(connection, "temp_store", "MEMORY")
+        return connection
+
+
+@contextmanager
+def translated(path: Path) -> Generator[None]:
+    """Turn SQLite's errors into ours, so that no SQLite traceback reaches a user."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise translate(error, path) from error
+
+
+def translate(error: apsw.Error, path: Path) -> StructMemError:
+    """Our error for one of SQLite's, sorted by what the caller should do."""
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return Busy(
+                f"Another process is writing to {path.name}.", hint="Try again in a moment."
+            )
+        case apsw.FullError():
+            return Full(
+                f"There is no room left for {path.name}; nothing was changed.",
+                hint="Free some space, then repeat the call.",
+            )
+        case apsw.ConstraintError():
+            return ConstraintFailed(f"The change breaks a rule of the schema: {error}.")
+        case apsw.MismatchError():
+            return ConstraintFailed(f"A value does not fit its column: {error}.")
+        case apsw.TooBigError():
+            return InvalidCall(
+                "A row is larger than this memory allows.",
+                hint="Store it in pieces, or open the memory with a larger max_value_bytes.",
+            )
+        case apsw.ReadOnlyError():
+            return ReadOnly(f"{path.name} cannot be written.")
+        case apsw.NotADBError() | apsw.CorruptError():
+            return NotAMemory(f"{path} is damaged or is not a memory: {error}.")
+        case apsw.CantOpenError():
+            return NotAMemory(f"{path} cannot be opened: {error}.")
+        case apsw.IOError():
+            return NotAMemory(f"{path} could not be read or written: {error}.")
+        case _:
+            return InvalidCall(f"SQLite refuses this: {error}.")
+
+
+def begin_immediate(connection: apsw.Connection) -> None:
+    """Begin a write transaction with the write lock taken at once, so that a read followed by a
+    write cannot find the lock gone."""
+    sql.run(connection, "BEGIN IMMEDIATE")
+
+
+def roll_back(connection: apsw.Connection) -> None:
+    """End the transaction without effect. SQLite may have ended it already (a full disk, an
+    interrupt, `ON CONFLICT ROLLBACK`); then there is nothing to do."""
+    if connection.in_transaction:
+        sql.run(connection, "ROLLBACK")

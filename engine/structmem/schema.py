@@ -1,0 +1,323 @@
+"""The schema: reading it, writing its text, and saying it to a model.
+
+SQLite keeps the text of every object; that text is the schema, here and in the journal.
+Descriptions are SQL comments inside it, so they travel, replay and undo with it.
+
+Our own tables begin with `_structmem_` and are left out of everything that this module returns.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import apsw
+from msgspec import UNSET, Struct
+from structmem_journal import SchemaChanged, Value, invariant
+
+from structmem import sql
+from structmem.errors import InvalidCall, NoSuchTable
+from structmem.identifiers import fold, is_internal, nearest, quote
+from structmem.results import Column, Reference
+
+_ROWID_NAMES = ("rowid", "_rowid_", "oid")
+
+
+class ColumnInfo(Struct, frozen=True):
+    """A column as SQLite knows it. `generated` columns are computed and cannot be written."""
+
+    name: str
+    type: str
+    generated: bool
+
+
+class UniqueIndex(Struct, frozen=True):
+    """A unique index. `columns` are indexes into the table's columns; `plain` is false when it is
+    partial, or on an expression or generated column, so that `columns` do not tell it all."""
+
+    columns: frozenset[int]
+    plain: bool
+
+
+class Table(Struct, frozen=True):
+    """An ordinary table of the user's.
+
+    `rowid_name` is an SQL identifier (quoted) that means the rowid, whatever the columns are
+    called. `integer_key` is the column that *is* the rowid, if there is one.
+    """
+
+    name: str
+    text: str
+    columns: tuple[ColumnInfo, ...]
+    rowid_name: str
+    integer_key: str | None
+    unique: tuple[UniqueIndex, ...]
+
+    @property
+    def stored(self) -> list[str]:
+        """The columns that hold values of their own, in order."""
+        return [column.name for column in self.columns if not column.generated]
+
+    def column(self, name: str) -> ColumnInfo | None:
+        wanted = fold(name)
+        return next((column for column in self.columns if fold(column.name) == wanted), None)
+
+
+class SchemaObject(Struct, frozen=True):
+    """One row of `sqlite_schema`: `kind` is table, index, view or trigger."""
+
+    kind: str
+    name: str
+    table: str
+    text: str
+
+
+def schema_version(connection: apsw.Connection) -> int:
+    """SQLite's counter of schema changes, by anyone."""
+    return int(sql.pragma(connection, "schema_version"))
+
+
+def objects(connection: apsw.Connection) -> list[SchemaObject]:
+    """The user's objects in the order in which they were made.
+
+    Indexes that belong to a constraint have no text of their own and are left out.
+    """
+    rows = sql.each(
+        connection,
+        "SELECT type, name, tbl_name, sql FROM main.sqlite_schema"
+        " WHERE sql IS NOT NULL ORDER BY rowid",
+    )
+    found = [SchemaObject(*row) for row in rows]
+    return [o for o in found if not is_internal(o.table) and not fold(o.name).startswith("sqlite_")]
+
+
+def names_of(connection: apsw.Connection, *kinds: str) -> list[str]:
+    return [o.name for o in objects(connection) if o.kind in kinds]
+
+
+def changes(before: Sequence[SchemaObject], after: Sequence[SchemaObject]) -> list[SchemaChanged]:
+    """What turned one schema into another: what went first (triggers before their table), then
+    what came, in order of creation."""
+    old = {(o.kind, o.name): o for o in before}
+    new = {(o.kind, o.name): o for o in after}
+    gone = [
+        SchemaChanged(o.kind, o.name, o.table, before=o.text)
+        for key, o in reversed(old.items())
+        if key not in new
+    ]
+    come = [
+        SchemaChanged(
+            o.kind, o.name, o.table, before=old[key].text if key in old else None, after=o.text
+        )
+        for key, o in new.items()
+        if key not in old or old[key].text != o.text
+    ]
+    return gone + come
+
+
+# -- reading one table ---------------------------------------------------------------------------
+
+
+def load_table(connection: apsw.Connection, name: str) -> Table:
+    """The table called `name` (ASCII case ignored).
+
+    Raises `NoSuchTable`, naming the nearest, and `InvalidCall` for what is there but is not an
+    ordinary table: a view, a virtual table, one without rowids.
+    """
+    listed = None if is_internal(name) else _listing(connection, name)
+    if listed is None:
+        raise _no_such_table(connection, name)
+    found, kind, without_rowid = listed
+    if kind != "table" or without_rowid:
+        what = "a table WITHOUT ROWID" if kind == "table" else f"a {kind}"
+        raise InvalidCall(
+            f"{found!r} is {what}; it can be queried, but not written with this operation."
+        )
+    columns = tuple(_columns(connection, found))
+    unique = tuple(_unique_indexes(connection, found, columns))
+    integer_key = _integer_key(connection, found)
+    return Table(
+        name=found,
+        text=_text_of(connection, found),
+        columns=columns,
+        rowid_name=_rowid_name(found, columns, integer_key),
+        integer_key=integer_key,
+        unique=unique,
+    )
+
+
+def _listing(connection: apsw.Connection, name: str) -> tuple[str, str, bool] | None:
+    """(name as stored, kind, WITHOUT ROWID?) of a table or view in the file."""
+    rows = sql.each(
+        connection,
+        "SELECT name, type, wr FROM pragma_table_list(?) WHERE schema = 'main'",
+        (name,),
+    )
+    for found, kind, without_rowid in rows:
+        if not fold(found).startswith("sqlite_"):
+            return found, kind, bool(without_rowid)
+    return None
+
+
+def _no_such_table(connection: apsw.Connection, name: str) -> NoSuchTable:
+    names = names_of(connection, "table")
+    close = nearest(name, names)
+    if close is not None:
+        return NoSuchTable(f"There is no table {name!r}.", hint=f"Did you mean {close!r}?")
+    known = ", ".join(map(repr, names[:20])) or "none yet"
+    return NoSuchTable(f"There is no table {name!r}.", hint=f"The tables are: {known}.")
+
+
+def _columns(connection: apsw.Connection, table: str) -> Iterator[ColumnInfo]:
+    rows = sql.each(
+        connection, "SELECT name, type, hidden FROM pragma_table_xinfo(?) ORDER BY cid", (table,)
+    )
+    for name, declared, hidden in rows:
+        yield ColumnInfo(name, declared, generated=hidden in (2, 3))
+
+
+def _unique_indexes(
+    connection: apsw.Connection, table: str, columns: Sequence[ColumnInfo]
+) -> Iterator[UniqueIndex]:
+    listed = sql.rows(
+        connection, 'SELECT name, partial FROM pragma_index_list(?) WHERE "unique"', (table,)
+    )
+    for index, partial in listed:
+        keys: list[int] = [
+            cid
+            for (cid,) in sql.rows(
+                connection, "SELECT cid FROM pragma_index_xinfo(?) WHERE key", (index,)
+            )
+        ]
+        odd = partial or any(cid < 0 or columns[cid].generated for cid in keys)
+        yield UniqueIndex(frozenset(cid for cid in keys if cid >= 0), plain=not odd)
+
+
+def _integer_key(connection: apsw.Connection, table: str) -> str | None:
+    """The column that is an alias of the rowid. A primary key that is none has an index of its own
+    (`INT PRIMARY KEY` and `INTEGER PRIMARY KEY DESC` are such)."""
+    keys = sql.rows(connection, "SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0", (table,))
+    indexed = sql.first(
+        connection, "SELECT 1 FROM pragma_index_list(?) WHERE origin = 'pk'", (table,)
+    )
+    return keys[0][0] if len(keys) == 1 and indexed is None else None
+
+
+def _text_of(connection: apsw.Connection, table: str) -> str:
+    row = sql.first(
+        connection,
+        "SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND name = ?",
+        (table,),
+    )
+    invariant(row is not None, f"the table {table!r} was listed and has a text")
+    return row[0] if row else ""
+
+
+def _rowid_name(table: str, columns: Sequence[ColumnInfo], integer_key: str | None) -> str:
+    name = free_rowid_name(column.name for column in columns)
+    if name is not None:
+        return name
+    if integer_key is not None:
+        return quote(integer_key)
+    raise InvalidCall(f"The columns of {table!r} leave no name for its rowid.")
+
+
+def free_rowid_name(columns: Iterable[str]) -> str | None:
+    """The first of SQLite's names for the rowid that no column takes, quoted."""
+    taken = {fold(name) for name in columns}
+    return next((quote(name) for name in _ROWID_NAMES if name not in taken), None)
+
+
+# -- writing text --------------------------------------------------------------------------------
+
+
+def table_text(table: str, columns: Sequence[Column], description: str | None) -> str:
+    """The `CREATE TABLE` statement, descriptions as comments, exactly as SQLite will keep it."""
+    lines = [f"CREATE TABLE {quote(table)} ({_comment(description)}"]
+    for index, column in enumerate(columns):
+        comma = "," if index < len(columns) - 1 else ""
+        lines.append(f"  {_column_text(column)}{comma}{_comment(column.description)}")
+    lines.append(")")
+    return "\n".join(lines)
+
+
+def _comment(description: str | None) -> str:
+    """` -- …` to the end of the line, further lines below. A line comment ends only at a newline,
+    so no text can leave it."""
+    lines = (description or "").splitlines()
+    return "".join(f" -- {line}" if i == 0 else f"\n  -- {line}" for i, line in enumerate(lines))
+
+
+def _column_text(column: Column) -> str:
+    parts = [quote(column.name)]
+    if column.type:
+        parts.append(column.type)
+    if column.primary_key:
+        parts.append("PRIMARY KEY")
+    if column.not_null:
+        parts.append("NOT NULL")
+    if column.unique:
+        parts.append("UNIQUE")
+    if column.default is not UNSET:
+        parts.append(f"DEFAULT {literal(column.default)}")
+    if column.references is not None:
+        parts.append(_reference_text(column.references))
+    return " ".join(parts)
+
+
+def _reference_text(reference: Reference) -> str:
+    text = f"REFERENCES {quote(reference.table)} ({quote(reference.column)})"
+    if reference.on_delete:
+        text += f" ON DELETE {reference.on_delete}"
+    if reference.on_update:
+        text += f" ON UPDATE {reference.on_update}"
+    return text
+
+
+def literal(value: Value) -> str:
+    """`value` as an SQL literal that gives exactly this value."""
+    match value:
+        case None:
+            return "NULL"
+        case int():
+            return str(value)
+        case float():
+            return _float_literal(value)
+        case bytes():
+            return f"X'{value.hex()}'"
+        case str():
+            if "\0" in value:  # SQL text ends at a NUL
+                return f"(CAST(X'{value.encode().hex()}' AS TEXT))"
+            return "'" + value.replace("'", "''") + "'"
+
+
+def _float_literal(value: float) -> str:
+    if value in (float("inf"), float("-inf")):
+        return "9e999" if value > 0 else "-9e999"  # SQLite reads an overflow as infinity
+    return repr(value)
+
+
+# -- saying it -----------------------------------------------------------------------------------
+
+
+def describe(connection: apsw.Connection) -> str:
+    """Every object's `CREATE` statement, as SQL that runs, in an order that depends on names alone.
+
+    Each table is followed by its indexes; then come the views, then the triggers, those of one
+    table in the order in which they were made, because that decides the order in which they fire.
+    """
+    found = objects(connection)
+    by_kind = {kind: [o for o in found if o.kind == kind] for kind in ("table", "view", "trigger")}
+    ordered: list[SchemaObject] = []
+    for table in sorted(by_kind["table"], key=_by_name):
+        own = [o for o in found if o.kind == "index" and fold(o.table) == fold(table.name)]
+        ordered += [table, *sorted(own, key=_by_name)]
+    ordered += sorted(by_kind["view"], key=_by_name)
+    ordered += sorted(by_kind["trigger"], key=lambda o: fold(o.table))  # stable: keeps firing order
+    return "".join(f"{_closed(o.text)}\n" for o in ordered)
+
+
+def _by_name(o: SchemaObject) -> tuple[str, str]:
+    return fold(o.name), o.name
+
+
+def _closed(text: str) -> str:
+    """`text` with its semicolon, on a line of its own where a comment would swallow it."""
+    return text + ("\n;" if "--" in text.rpartition("\n")[2] else ";")
