@@ -17,7 +17,7 @@ Rules:
 from collections.abc import Sequence
 from typing import Any, TypeAlias, assert_never
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 Value: TypeAlias = int | float | str | bytes | None
 """What SQLite stores in one cell: NULL, a 64-bit integer, a float, text or a blob."""
@@ -47,9 +47,9 @@ class RowsChanged(Struct, frozen=True, tag="rows", omit_defaults=True):
 
     table: str
     columns: list[str]
-    deleted: list[Row] = field(default_factory=list[Row])
-    updated: list[Updated] = field(default_factory=list[Updated])
-    inserted: list[Row] = field(default_factory=list[Row])
+    deleted: list[Row] = []
+    updated: list[Updated] = []
+    inserted: list[Row] = []
 
     @property
     def row_count(self) -> int:
@@ -149,7 +149,7 @@ class Intent(Struct, frozen=True, omit_defaults=True):
 
     operation: str
     table: str | None = None
-    arguments: dict[str, Any] = field(default_factory=dict[str, Any])
+    arguments: dict[str, Any] = {}
     reason: str | None = None
     actor: str | None = None
     approved_by: str | None = None
@@ -163,15 +163,15 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     """
 
     rows_changed: int = 0
-    rowids: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    warnings: list[str] = field(default_factory=list[str])
+    rowids: list[tuple[int, int]] = []
+    warnings: list[str] = []
 
 
 class Event(Struct, frozen=True, omit_defaults=True):
     """One operation: what was asked, what it did to the file, what the caller was told."""
 
     intent: Intent
-    effects: list[Effect] = field(default_factory=list[Effect])
+    effects: list[Effect] = []
     outcome: Outcome = Outcome()
 
 
