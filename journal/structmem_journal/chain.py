@@ -51,12 +51,16 @@ def follow(before: Position, record: Record, previous: Header | None = None) -> 
     return header
 
 
-def verify(records: Iterable[Record], after: Position = START) -> Iterator[tuple[Header, Record]]:
+def verify(
+    records: Iterable[Record], after: Position = START, previous: Header | None = None
+) -> Iterator[tuple[Header, Record]]:
     """Yield each record with its header, checked; raises at the first that does not follow.
 
-    Lazy: memory stays flat however long the chain is.
+    `previous` is the header of the record at `after`, if there is one: without it the time and the
+    epoch of the first record have nothing to be compared with. Lazy: memory stays flat however
+    long the chain is.
     """
-    position, previous = after, None
+    position = after
     for record in records:
         previous = follow(position, record, previous)
         position = Position(previous.seq, record.digest)

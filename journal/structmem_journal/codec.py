@@ -6,20 +6,15 @@ read by msgspec. `docs/journal-format.md` describes it for readers in other lang
 
 import hashlib
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final, TypeVar, cast, get_args
 
 import msgspec
 
 from structmem_journal.errors import MalformedRecord, RecordTooLarge, UnknownKind
 from structmem_journal.events import Effect, Event, Row, RowsChanged
-from structmem_journal.limits import (
-    DIGEST_BYTES,
-    FORMAT,
-    INTEGER_MAX,
-    PAYLOAD_BYTES_MAX,
-    SALT_BYTES,
-)
-from structmem_journal.record import Header, Record
+from structmem_journal.limits import FORMAT, INTEGER_MAX, PAYLOAD_BYTES_MAX, SALT_BYTES
+from structmem_journal.record import Header, Record, Version
 
 T = TypeVar("T")
 
@@ -27,6 +22,8 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _event_decoder: Final = msgspec.msgpack.Decoder(Event)
 _header_decoder: Final = msgspec.msgpack.Decoder(Header)
 _record_decoder: Final = msgspec.msgpack.Decoder(Record)
+_version_decoder: Final = msgspec.msgpack.Decoder(Version)
+_MSGSPEC_ERRORS: Final = (msgspec.MsgspecError, RecursionError)  # the second: nested too deeply
 _VALUE_TYPES: Final = frozenset((int, float, str, bytes, type(None)))
 _KNOWN_EFFECTS: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(Effect))
 
@@ -52,7 +49,7 @@ def decode_payload(payload: bytes) -> Event:
     """The event in a payload. Raises `MalformedRecord`, or `UnknownKind` for a newer effect."""
     try:
         event = _event_decoder.decode(memoryview(payload)[SALT_BYTES:])
-    except msgspec.MsgspecError as error:
+    except _MSGSPEC_ERRORS as error:
         _refuse_unknown_effects(payload)
         raise MalformedRecord(f"a payload is not an event: {error}") from error
     for effect in event.effects:
@@ -67,15 +64,13 @@ def encode_header(header: Header) -> bytes:
 
 def decode_header(data: bytes) -> Header:
     """The header in `data`. Raises `MalformedRecord`, or `UnknownKind` for a newer format."""
-    header = _decode(_header_decoder, data, "a record's header")
-    if header.format > FORMAT:
+    version = _decode(_version_decoder, data, "a record's header")
+    if version.format > FORMAT:
         raise UnknownKind(
-            f"record {header.seq} has format {header.format} and this version reads up to "
-            f"{FORMAT}; read it with the version that wrote it, or a later one"
+            f"a record has format {version.format} and this version reads up to {FORMAT}; "
+            "read it with the version that wrote it, or a later one"
         )
-    if header.seq < 1 or header.epoch < 0 or len(header.payload_digest) != DIGEST_BYTES:
-        raise MalformedRecord(f"a record's header has impossible values: {header}")
-    return header
+    return _decode(_header_decoder, data, "a record's header")
 
 
 def encode_record(record: Record) -> bytes:
@@ -99,7 +94,7 @@ def digest_record(digest_before: bytes, header: bytes) -> bytes:
 def _decode(decoder: msgspec.msgpack.Decoder[T], data: bytes, what: str) -> T:
     try:
         return decoder.decode(data)
-    except msgspec.MsgspecError as error:
+    except _MSGSPEC_ERRORS as error:
         raise MalformedRecord(f"not {what}: {error}") from error
 
 
@@ -107,7 +102,7 @@ def _refuse_unknown_effects(payload: bytes) -> None:
     """Tell an effect of a newer version from damage: only the first asks for an upgrade."""
     try:
         loose: Any = msgspec.msgpack.decode(memoryview(payload)[SALT_BYTES:])
-    except msgspec.MsgspecError:
+    except _MSGSPEC_ERRORS:
         return
     if not isinstance(loose, dict):
         return
@@ -127,15 +122,19 @@ def _check_rows(effect: RowsChanged) -> None:
     _check_items(effect.deleted, 1 + width, effect.table)
     _check_items(effect.inserted, 1 + width, effect.table)
     for updated in effect.updated:
-        if not updated.changed or not all(0 <= i < width for i in updated.changed):
+        ascending = all(a < b for a, b in pairwise([-1, *updated.changed, width]))
+        if not updated.changed or not ascending:
             raise MalformedRecord(f"an update of {effect.table!r} names columns it does not have")
         _check_items(updated.rows, 1 + 2 * len(updated.changed), effect.table)
 
 
 def _check_items(rows: Sequence[Row], width: int, table: str) -> None:
     for row in rows:
-        if len(row) != width or type(row[0]) is not int:
+        if len(row) != width:
             raise MalformedRecord(f"a row of {table!r} has {len(row)} items instead of {width}")
+        if type(row[0]) is not int:
+            raise MalformedRecord(f"a row of {table!r} has the rowid {row[0]!r}")
         for value in row:
-            if type(value) not in _VALUE_TYPES or (type(value) is int and value > INTEGER_MAX):
+            too_large = type(value) is int and value > INTEGER_MAX
+            if type(value) not in _VALUE_TYPES or too_large or value != value:  # NaN is not itself
                 raise MalformedRecord(f"a row of {table!r} holds {value!r}, which SQLite cannot")

@@ -19,6 +19,8 @@ from typing import Any, TypeAlias, assert_never
 
 from msgspec import Struct
 
+from structmem_journal.limits import Count, Epoch, Integer, Seq
+
 Value: TypeAlias = int | float | str | bytes | None
 """What SQLite stores in one cell: NULL, a 64-bit integer, a float, text or a blob."""
 
@@ -74,8 +76,8 @@ class SequenceChanged(Struct, frozen=True, tag="sequence", omit_defaults=True):
     """The AUTOINCREMENT counter of a table; it can move without any change to a row."""
 
     table: str
-    before: int | None = None
-    after: int | None = None
+    before: Integer | None = None
+    after: Integer | None = None
 
 
 class Hidden(Struct, frozen=True, tag="hidden"):
@@ -98,19 +100,19 @@ class Shown(Struct, frozen=True, tag="shown"):
 class Undone(Struct, frozen=True, tag="undone"):
     """These operations no longer stand. `operations` holds their seq, newest first."""
 
-    operations: list[int]
+    operations: list[Seq]
 
 
 class Redone(Struct, frozen=True, tag="redone"):
     """These operations stand again. `operations` holds their seq, oldest first."""
 
-    operations: list[int]
+    operations: list[Seq]
 
 
 class EpochBegan(Struct, frozen=True, tag="epoch"):
     """From this record on `writer` (a random id of the node) is the memory's only writer."""
 
-    epoch: int
+    epoch: Epoch
     writer: str
 
 
@@ -125,8 +127,8 @@ class Erased(Struct, frozen=True, tag="erased"):
     """Receipt: these rows were deleted for good, and the payloads of these records blanked."""
 
     table: str
-    rowids: list[int]
-    records: list[int]
+    rowids: list[Integer]
+    records: list[Seq]
 
 
 Effect: TypeAlias = (
@@ -163,7 +165,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     """
 
     rows_changed: int = 0
-    rowids: list[tuple[int, int]] = []
+    rowids: list[tuple[Integer, Count]] = []
     warnings: list[str] = []
 
 

@@ -10,13 +10,13 @@ Invariants:
 """
 
 import re
-from typing import Final, Self
+from typing import Annotated, Final, Self
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from structmem_journal.limits import DIGEST_BYTES
+from structmem_journal.limits import DIGEST_BYTES, Digest, Epoch, Seq, TimeUs
 
-_POSITION_PATTERN: Final = re.compile(r"(\d{1,18}):([0-9a-f]{64})")
+_POSITION_PATTERN: Final = re.compile(r"(0|[1-9][0-9]{0,17}):([0-9a-f]{64})")
 
 
 class Position(Struct, frozen=True):
@@ -44,6 +44,12 @@ START: Final = Position(0, bytes(DIGEST_BYTES))
 """The position of a memory in which nothing has happened yet."""
 
 
+class Version(Struct, frozen=True, array_like=True):
+    """The beginning of every header, of this format and of all later ones."""
+
+    format: Annotated[int, Meta(ge=0)]
+
+
 class Header(Struct, frozen=True, array_like=True):
     """The part of a record that stays when its payload is erased.
 
@@ -53,11 +59,11 @@ class Header(Struct, frozen=True, array_like=True):
     """
 
     format: int
-    seq: int
-    epoch: int
-    at_us: int
+    seq: Seq
+    epoch: Epoch
+    at_us: TimeUs
     kind: str
-    payload_digest: bytes
+    payload_digest: Digest
 
 
 class Record(Struct, frozen=True, array_like=True):
@@ -68,5 +74,5 @@ class Record(Struct, frozen=True, array_like=True):
     """
 
     header: bytes
-    digest: bytes
+    digest: Digest
     payload: bytes | None
