@@ -59,6 +59,7 @@ def decode_payload(payload: bytes) -> Event:
 
 
 def encode_header(header: Header) -> bytes:
+    """The bytes of a header, once: from then on they are kept and hashed as they are."""
     return _encoder.encode(header)
 
 
@@ -74,6 +75,7 @@ def decode_header(data: bytes) -> Header:
 
 
 def encode_record(record: Record) -> bytes:
+    """One record as bytes, for an archive or a message: its own bytes, wrapped."""
     return _encoder.encode(record)
 
 
@@ -83,6 +85,7 @@ def decode_record(data: bytes) -> Record:
 
 
 def digest_payload(payload: bytes) -> bytes:
+    """What a header says of its payload."""
     return hashlib.sha256(payload).digest()
 
 

@@ -55,6 +55,7 @@ class RowsChanged(Struct, frozen=True, tag="rows", omit_defaults=True):
 
     @property
     def row_count(self) -> int:
+        """How many rows differ."""
         return len(self.deleted) + len(self.inserted) + sum(len(u.rows) for u in self.updated)
 
 
@@ -143,6 +144,7 @@ Effect: TypeAlias = (
     | Branched
     | Erased
 )
+"""Everything that a record can say was done."""
 
 
 class Intent(Struct, frozen=True, omit_defaults=True):
