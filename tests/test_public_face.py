@@ -51,7 +51,7 @@ def documented_names(module: ModuleType) -> set[str]:
 
 def is_described(name: str, value: Any, origin: ModuleType) -> bool:
     if inspect.isclass(value) or inspect.isfunction(value):
-        return bool(vars(value).get("__doc__") or value.__doc__)
+        return bool(value.__doc__)
     return name in documented_names(origin)
 
 

@@ -1,0 +1,48 @@
+# Everything runs in .venv, which each target makes when it is missing or pyproject.toml has changed.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+# pyright would ask a server whether there is a newer version of it.
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types fuzz coverage format clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(READY) ## Show what structmem does, on real input
+	@$(BIN)/structmem demo
+
+test: $(READY) ## Run the tests
+	$(BIN)/python -m pytest
+
+lint: $(READY) ## Check style and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## Check the types, strictly
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+fuzz: $(READY) ## Search for failures, shortly and the same way in every run
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest fuzz
+
+coverage: $(READY) ## Run the tests and show the lines and branches they miss
+	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
+
+format: $(READY) ## Format the code and repair what can be repaired
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove what these targets made
+	rm -rf .venv .coverage .hypothesis .pytest_cache .ruff_cache dist build
+	find engine journal replicator tests fuzz -name __pycache__ -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("structmem needs \
+	Python 3.11 or later, and $(PYTHON) is %d.%d; try: make PYTHON=python3.11" % v[:2])'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
