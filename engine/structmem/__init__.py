@@ -1,1 +1,80 @@
-"""structmem: structured memory for AI agents."""
+"""structmem: structured memory for AI agents.
+
+A model gets its own SQLite database. It reads with SQL that is always rolled back, and writes
+through operations, each of which is an event in a journal. Start with `StructuredMemory`.
+"""
+
+from structmem.errors import (
+    Busy,
+    CallIdReused,
+    CannotUndo,
+    ConditionRefused,
+    ConstraintFailed,
+    Diverged,
+    Fenced,
+    ForkedProcess,
+    FormatTooNew,
+    Full,
+    InvalidCall,
+    NoSuchColumn,
+    NoSuchTable,
+    NotAMemory,
+    NotGranted,
+    NothingToUndo,
+    QueryLimit,
+    ReadOnly,
+    Stop,
+    StreamUnavailable,
+    StructMemError,
+    TableExists,
+    Unavailable,
+    VerificationFailed,
+    WriteInQuery,
+)
+from structmem.memory import StructuredMemory, open_replica
+from structmem.results import (
+    Column,
+    Operation,
+    QueryResult,
+    Reference,
+    VerifyReport,
+    WriteResult,
+)
+from structmem_journal import Position
+
+__all__ = [
+    "Busy",
+    "CallIdReused",
+    "CannotUndo",
+    "Column",
+    "ConditionRefused",
+    "ConstraintFailed",
+    "Diverged",
+    "Fenced",
+    "ForkedProcess",
+    "FormatTooNew",
+    "Full",
+    "InvalidCall",
+    "NoSuchColumn",
+    "NoSuchTable",
+    "NotAMemory",
+    "NotGranted",
+    "NothingToUndo",
+    "Operation",
+    "Position",
+    "QueryLimit",
+    "QueryResult",
+    "ReadOnly",
+    "Reference",
+    "Stop",
+    "StreamUnavailable",
+    "StructMemError",
+    "StructuredMemory",
+    "TableExists",
+    "Unavailable",
+    "VerificationFailed",
+    "VerifyReport",
+    "WriteInQuery",
+    "WriteResult",
+    "open_replica",
+]

@@ -12,6 +12,9 @@ PAYLOAD_PART_BYTES: Final = 8 << 20
 MAX_VALUE_BYTES: Final = 16 << 20
 """Default bound of one value, for writes and reads alike, so that what was stored can be read."""
 
+VALUE_BYTES_MAX: Final = 900_000_000
+"""The largest value that `max_value_bytes` can allow: SQLite's own limit, less room for the row."""
+
 ROW_SLACK_BYTES: Final = 1 << 20
 """SQLite's length limit counts a whole row with its header: room for the other columns."""
 
@@ -32,5 +35,8 @@ VDBE_OP_MAX: Final = 25_000
 """Longest compiled program. Compiling is not interrupted by the progress handler; nested views that
 would compile for seconds stop here within 0.05 s."""
 
-RECORDS_PER_READ: Final = 256
-"""Journal rows fetched in one go; a read transaction held for long would keep the WAL growing."""
+BATCH_RECORDS: Final = 256
+"""Journal records fetched in one go: a read transaction held for long keeps the log growing."""
+
+BATCH_BYTES: Final = 16 << 20
+"""Payload bytes after which a batch ends early, so that memory stays flat."""

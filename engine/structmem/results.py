@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Struct, field
+
 from structmem_journal import Position, Value
 
 
@@ -30,7 +31,7 @@ class Column(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     primary_key: bool = False
     not_null: bool = False
     unique: bool = False
-    default: Value | UnsetType = field(default=UNSET)
+    default: Any = UNSET
     description: str | None = None
     references: Reference | None = None
 

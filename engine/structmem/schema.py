@@ -7,15 +7,18 @@ Our own tables begin with `_structmem_` and are left out of everything that this
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 import apsw
 from msgspec import UNSET, Struct
-from structmem_journal import SchemaChanged, Value, invariant
 
 from structmem import sql
 from structmem.errors import InvalidCall, NoSuchTable
 from structmem.identifiers import fold, is_internal, nearest, quote
 from structmem.results import Column, Reference
+from structmem_journal import SchemaChanged, Value, invariant
+
+Affinity = Literal["BLOB", "TEXT", "NUMERIC", "INTEGER", "REAL"]
 
 _ROWID_NAMES = ("rowid", "_rowid_", "oid")
 
@@ -223,6 +226,21 @@ def free_rowid_name(columns: Iterable[str]) -> str | None:
     """The first of SQLite's names for the rowid that no column takes, quoted."""
     taken = {fold(name) for name in columns}
     return next((quote(name) for name in _ROWID_NAMES if name not in taken), None)
+
+
+def affinity(declared: str) -> Affinity:
+    """The affinity of a declared type, by the rules of
+    https://www.sqlite.org/datatype3.html#determination_of_column_affinity."""
+    words = fold(declared)
+    if "int" in words:
+        return "INTEGER"
+    if any(part in words for part in ("char", "clob", "text")):
+        return "TEXT"
+    if "blob" in words or not words:
+        return "BLOB"
+    if any(part in words for part in ("real", "floa", "doub")):
+        return "REAL"
+    return "NUMERIC"
 
 
 # -- writing text --------------------------------------------------------------------------------

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from math import copysign
 from typing import Any, cast
 
-from structmem_journal import Value
-
 from structmem.errors import InvalidCall
 from structmem.results import Parameters
+from structmem_journal import Value
 
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 
@@ -97,3 +96,9 @@ def _check_size(data: bytes, what: str, max_bytes: int) -> bytes:
             hint="Store it in pieces, or open the memory with a larger max_value_bytes.",
         )
     return data
+
+
+def changed_indexes(before: Sequence[Value], after: Sequence[Value]) -> tuple[int, ...]:
+    """The indexes at which two rows of equal length differ."""
+    pairs = enumerate(zip(before, after, strict=True))
+    return tuple(i for i, (was, now) in pairs if was is not now and not same(was, now))

@@ -149,7 +149,9 @@ Effect: TypeAlias = (
 
 class Intent(Struct, frozen=True, omit_defaults=True):
     """What was asked for. `arguments` holds what the effects do not show: a condition, its
-    parameters, the SQL of `execute`; values in it are what MessagePack can carry."""
+    parameters, the SQL of `execute`; values in it are what MessagePack can carry. `call_digest` is
+    SHA-256 over the payload's salt and *all* arguments, to tell a repeated call from a reused id.
+    """
 
     operation: str
     table: str | None = None
@@ -158,6 +160,7 @@ class Intent(Struct, frozen=True, omit_defaults=True):
     actor: str | None = None
     approved_by: str | None = None
     call_id: str | None = None
+    call_digest: bytes | None = None
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):

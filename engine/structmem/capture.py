@@ -1,0 +1,143 @@
+"""Which rows an operation touched: found out by SQLite, not derived from the statement.
+
+Temporary triggers write (table, rowid) of every row that is inserted, updated or deleted, be it by
+the statement, a foreign key action or a trigger of the user's. They live in the connection's own
+temp schema, so the file stays plain SQLite. They are made on demand, for exactly the tables that
+SQLite says a statement will write.
+
+The preupdate hook records the same beside them, because triggers do not see the rows that REPLACE
+deletes (they would with `recursive_triggers`, which breaks the commonest trigger there is, the one
+that sets `updated_at`).
+
+Values are never captured: `images` reads them, before from a snapshot and after from the writer.
+
+Invariants:
+
+- What the triggers saw, the hook saw. What was touched is the union.
+- `armed` names the tables that have triggers now: both roll back together.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import apsw
+
+from structmem import sql
+from structmem.identifiers import fold, is_internal, quote
+from structmem.schema import Table, literal
+from structmem_journal import invariant
+
+_WRITES = frozenset((apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE))
+
+
+class Capture:
+    """The triggers and the hook of one writing connection. Set up when it is opened: a statement
+    that was compiled before the hook was there would pass it by."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._hooked: dict[str, set[int]] = {}
+        self._written_by: dict[str, frozenset[str]] = {}
+        self._armed: frozenset[str] = frozenset()
+        self._armed_before = self._armed
+        sql.run(connection, "CREATE TEMP TABLE _structmem_touched (name TEXT, row INTEGER)")
+        connection.preupdate_hook(self._on_change)
+
+    @property
+    def armed(self) -> bool:
+        """Whether a trigger stands: then a schema change by others makes the connection stale."""
+        return bool(self._armed)
+
+    def begin(self) -> None:
+        """At the start of a transaction."""
+        self._armed_before = self._armed
+        self._hooked.clear()
+        sql.run(self._connection, "DELETE FROM temp._structmem_touched")
+
+    def rolled_back(self) -> None:
+        """The transaction's triggers are gone with it."""
+        self._armed = self._armed_before
+
+    def schema_changed(self) -> None:
+        """What statements write may be different now."""
+        self._written_by.clear()
+
+    def forget(self, table: str) -> None:
+        """The table is being dropped, and SQLite drops its triggers, temporary ones included."""
+        self._armed -= {table}
+
+    def tables_written_by(self, statement: str) -> frozenset[str]:
+        """The names of the user's tables that `statement` may write, foreign key actions and
+        triggers included. The statement is compiled, not run."""
+        if statement not in self._written_by:
+            self._written_by[statement] = frozenset(self._compile(statement))
+        return self._written_by[statement]
+
+    def arm(self, tables: Iterable[Table]) -> None:
+        """Make the triggers of these tables, where they are not there yet."""
+        for table in tables:
+            if table.name not in self._armed:
+                for trigger in _triggers(table):
+                    sql.run(self._connection, trigger)
+                self._armed |= {table.name}
+
+    def touched(self) -> dict[str, list[int]]:
+        """The rowids touched in this transaction, ascending, by table."""
+        by_trigger: dict[str, set[int]] = {}
+        for name, row in sql.each(
+            self._connection, "SELECT DISTINCT name, row FROM temp._structmem_touched"
+        ):
+            by_trigger.setdefault(name, set()).add(row)
+        for name, rowids in by_trigger.items():
+            seen = rowids <= self._hooked.get(name, set())
+            invariant(seen, f"the hook saw every row of {name!r} that a trigger saw")
+        return {name: sorted(rowids) for name, rowids in sorted(self._hooked.items())}
+
+    def _compile(self, statement: str) -> Iterator[str]:
+        written: list[tuple[str | None, str | None]] = []
+
+        def note(
+            action: int, name: str | None, _column: str | None, db: str | None, _by: str | None
+        ) -> int:
+            if action in _WRITES:
+                written.append((name, db))
+            return apsw.SQLITE_OK
+
+        self._connection.authorizer = note
+        try:
+            sql.compile_only(self._connection, statement)
+        finally:
+            self._connection.authorizer = None
+        for name, db in written:
+            if (
+                name
+                and db == "main"
+                and not is_internal(name)
+                and not fold(name).startswith("sqlite_")
+            ):
+                yield name
+
+    def _on_change(self, change: apsw.PreUpdate) -> None:
+        if change.database_name == "main" and _is_users(change.table_name):
+            rowids = self._hooked.setdefault(change.table_name, set())
+            rowids.add(change.rowid)
+            rowids.add(change.rowid_new)
+
+
+def _is_users(table: str) -> bool:
+    return not is_internal(table) and not fold(table).startswith("sqlite_")
+
+
+def _triggers(table: Table) -> Iterator[str]:
+    """One trigger for each way a row can change. An update of the rowid touches two rows."""
+    name, rowid = literal(table.name), table.rowid_name
+    bodies = {
+        "INSERT": f"VALUES ({name}, new.{rowid})",
+        "DELETE": f"VALUES ({name}, old.{rowid})",
+        "UPDATE": f"SELECT {name}, old.{rowid} UNION SELECT {name}, new.{rowid}",
+    }
+    for event, body in bodies.items():
+        trigger = quote(f"_structmem_{event.lower()}_{table.name}")
+        yield (
+            f"CREATE TEMP TRIGGER {trigger} AFTER {event} ON main.{quote(table.name)} BEGIN"
+            f" INSERT INTO _structmem_touched {body}; END"
+        )

@@ -1,0 +1,210 @@
+"""Whether a memory is what its journal says, found out from disk.
+
+Invariants checked:
+
+- The chain: seq without gaps, digests that follow, payloads that match, time and epoch that never
+  go back. It shows damage, and records that are missing or were exchanged. It does not show someone
+  who rewrote the whole file: for that, keep a position elsewhere and pass it as `expect`.
+- Deep: the journal, replayed into an empty memory, gives the same schema texts, the same rows under
+  the same rowids (storage class and bytes), the same AUTOINCREMENT counters, and the same
+  operations standing. SQLite's own integrity check passes.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from structmem import file, images, log, replay, schema, sql
+from structmem.connection import begin_immediate, open_reader, open_writer
+from structmem.errors import FormatTooNew, VerificationFailed
+from structmem.identifiers import quote
+from structmem.limits import VALUE_BYTES_MAX
+from structmem.results import VerifyReport
+from structmem.schema import Table
+from structmem.values import changed_indexes
+from structmem_journal import (
+    START,
+    JournalError,
+    Position,
+    Record,
+    UnknownKind,
+    decode_header,
+    verify,
+)
+
+Progress = Callable[[int, int], None]
+"""Called with (records done, records in all)."""
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def verify_memory(
+    path: Path, *, deep: bool, expect: Position | None, progress: Progress | None
+) -> VerifyReport:
+    """Check the chain, and for `deep` everything else. Raises `VerificationFailed` at the first
+    thing that is wrong, naming it."""
+    live = open_reader(path)
+    try:
+        sql.run(live, "BEGIN")  # one snapshot for journal and rows, while others write
+        head = log.head(live).position
+        _check_expected(live, expect)
+        if not deep:
+            records = _walk(live, head, progress, lambda _record: None)
+            return VerifyReport(head, records)
+        return _verify_deep(live, head, progress)
+    except UnknownKind as error:
+        raise FormatTooNew(str(error)) from error
+    except JournalError as error:
+        raise VerificationFailed(f"The journal of {path.name} is damaged: {error}.") from error
+    finally:
+        live.close()
+
+
+def _check_expected(live: apsw.Connection, expect: Position | None) -> None:
+    if expect is None:
+        return
+    found = log.position_at(live, expect.seq)
+    if found is None:
+        raise VerificationFailed(f"The journal ends before the expected position {expect}.")
+    if found != expect:
+        raise VerificationFailed(f"At {expect.seq} this is another history than {expect}.")
+
+
+def _walk(
+    live: apsw.Connection,
+    head: Position,
+    progress: Progress | None,
+    visit: Callable[[Record], None],
+) -> int:
+    """Check the chain from start to `head`, visiting each record. Returns their count."""
+    done, position = 0, START
+    for header, record in verify(log.read_all(live, 0)):
+        visit(record)
+        done, position = done + 1, Position(header.seq, record.digest)
+        if progress is not None:
+            progress(done, head.seq)
+    if position != head:
+        raise VerificationFailed(f"The records end at {position.seq}, the journal at {head.seq}.")
+    return done
+
+
+def _verify_deep(live: apsw.Connection, head: Position, progress: Progress | None) -> VerifyReport:
+    _check_integrity(live)
+    with tempfile.TemporaryDirectory(prefix="structmem-verify-") as directory:
+        copy = Path(directory) / "replayed.db"
+        file.ensure_memory(copy)
+        replayed = open_writer(copy, max_value_bytes=VALUE_BYTES_MAX)
+        try:
+            begin_immediate(replayed)
+            count = _walk(live, head, progress, lambda record: _replay(replayed, record))
+            tables, rows, content = _compare(live, replayed)
+        finally:
+            replayed.close()
+    return VerifyReport(head, count, tables=tables, rows=rows, content=content)
+
+
+def _check_integrity(live: apsw.Connection) -> None:
+    """What SQLite itself knows to be wrong: pages, indexes, constraints."""
+    findings = [row[0] for row in sql.rows(live, "PRAGMA integrity_check(1)")]
+    if findings != ["ok"]:
+        raise VerificationFailed(f"SQLite finds damage: {findings[0]}.")
+
+
+def _replay(replayed: apsw.Connection, record: Record) -> None:
+    header = decode_header(record.header)
+    try:
+        replay.adopt(replayed, record, header)
+    except replay.Misfit as misfit:
+        raise VerificationFailed(
+            f"Record {header.seq} ({header.kind}) does not fit those before it. {misfit}."
+        ) from misfit
+
+
+# -- comparing the live memory with the replayed one ---------------------------------------------
+
+
+def _compare(live: apsw.Connection, replayed: apsw.Connection) -> tuple[int, int, str]:
+    """Tables, rows and content digest, if all is equal; raises at the first difference."""
+    hasher = hashlib.sha256()
+    _compare_schema(live, replayed, hasher.update)
+    tables = [o.name for o in schema.objects(live) if o.kind == "table"]
+    rows = 0
+    for name in sorted(tables):
+        table = schema.load_table(live, name)
+        hasher.update(_encode([table.name, table.stored]))
+        rows += _compare_rows(table, live, replayed, hasher.update)
+    _compare_values(
+        "the AUTOINCREMENT counters", images.sequences(live), images.sequences(replayed)
+    )
+    standing = "SELECT seq FROM _structmem_record WHERE standing ORDER BY seq"
+    _compare_values(
+        "the operations standing", sql.rows(live, standing), sql.rows(replayed, standing)
+    )
+    return len(tables), rows, hasher.hexdigest()
+
+
+def _compare_schema(
+    live: apsw.Connection, replayed: apsw.Connection, note: Callable[[bytes], None]
+) -> None:
+    found = {(o.kind, o.name): o.text for o in schema.objects(live)}
+    expected = {(o.kind, o.name): o.text for o in schema.objects(replayed)}
+    for key in sorted(found.keys() | expected.keys()):
+        _compare_values(f"the text of {key[0]} {key[1]!r}", found.get(key), expected.get(key))
+        note(_encode([*key, found[key]]))
+
+
+def _compare_rows(
+    table: Table,
+    live: apsw.Connection,
+    replayed: apsw.Connection,
+    note: Callable[[bytes], None],
+) -> int:
+    count = 0
+    for found, expected in images.pairs(_all_rows(live, table), _all_rows(replayed, table)):
+        rowid = (found or expected or [None])[0]
+        where = f"{table.name!r} rowid {rowid}"
+        if found is None or expected is None:
+            _compare_values(where, _shown(found), _shown(expected))
+        elif changed := changed_indexes(found, expected):
+            column = table.stored[changed[0] - 1]
+            there, journal = found[changed[0]], expected[changed[0]]
+            raise _difference(f"{where} column {column!r}", there, journal)
+        note(_encode(found))
+        count += 1
+    return count
+
+
+def _all_rows(connection: apsw.Connection, table: Table) -> Iterator[tuple[Any, ...]]:
+    columns = "".join(f", {quote(name)}" for name in table.stored)
+    statement = (
+        f"SELECT {table.rowid_name}{columns} FROM main.{quote(table.name)}"
+        f" ORDER BY {table.rowid_name}"
+    )
+    try:
+        yield from sql.each(connection, statement)
+    except UnicodeDecodeError as error:
+        raise VerificationFailed(
+            f"{table.name!r} holds text that is not valid UTF-8 ({error.reason}); "
+            "structmem never writes such text."
+        ) from None
+
+
+def _shown(row: Sequence[Any] | None) -> object:
+    return "no such row" if row is None else list(row[1:])
+
+
+def _compare_values(where: str, found: object, expected: object) -> None:
+    if found != expected:
+        raise _difference(where, found, expected)
+
+
+def _difference(where: str, found: object, expected: object) -> VerificationFailed:
+    return VerificationFailed(
+        f"{where}: the file holds {found!r}, the journal says {expected!r}.",
+        hint="The file was changed by something other than structmem, or is damaged.",
+    )

@@ -1,0 +1,226 @@
+"""Creating tables: what the arguments may be, and how a table that is there already is told."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import UNSET
+
+from structmem import schema
+from structmem.errors import InvalidCall, NoSuchColumn, NoSuchTable, TableExists
+from structmem.identifiers import check_name, check_type, fold, nearest
+from structmem.results import Column, Reference
+from structmem.schema import Table, load_table
+from structmem.values import check_value
+from structmem.writing import Change, Transaction
+
+COLUMNS_MAX: Final = 1_999
+"""SQLite allows 2 000 columns in a table and in a result; a row is read with its rowid beside."""
+
+_ACTIONS: Final = ("NO ACTION", "RESTRICT", "SET NULL", "SET DEFAULT", "CASCADE")
+
+
+def check_columns(columns: object, max_value_bytes: int) -> list[Column]:
+    """The columns as `Column`s, each checked, none twice, with at most one primary key."""
+    if isinstance(columns, str | bytes | Mapping) or not isinstance(columns, Iterable):
+        raise InvalidCall("columns must be a list of columns.")
+    checked = [
+        _check_column(column, max_value_bytes) for column in cast("Iterable[object]", columns)
+    ]
+    if not 1 <= len(checked) <= COLUMNS_MAX:
+        raise InvalidCall(f"A table has 1 to {COLUMNS_MAX:,} columns, not {len(checked):,}.")
+    _check_names(checked)
+    keys = [column.name for column in checked if column.primary_key]
+    if len(keys) > 1:
+        raise InvalidCall(
+            f"Only one column can be the primary key, not {', '.join(map(repr, keys))}.",
+            hint="Make one the key; mark the others unique if they are.",
+        )
+    return checked
+
+
+def create_table(
+    tx: Transaction,
+    table: str,
+    columns: list[Column],
+    *,
+    description: str | None,
+    if_not_exists: bool,
+) -> Change:
+    """Create it, unless the very same one is there and `if_not_exists` says that this is fine."""
+    text = schema.table_text(table, columns, description)
+    existing = _existing(tx, table)
+    if existing is not None:
+        if if_not_exists and existing.text == text:
+            return Change()
+        raise _table_exists(existing, columns, compare=if_not_exists)
+    for column in columns:
+        if column.references is not None:
+            _check_reference(tx, table, columns, column, column.references)
+    warnings = _near_duplicates(table, schema.names_of(tx.connection, "table", "view"))
+    return Change(warnings=warnings, effects=[*tx.run_schema(text)])
+
+
+# -- arguments -----------------------------------------------------------------------------------
+
+
+def _check_column(given: object, max_value_bytes: int) -> Column:
+    column = _to_column(given)
+    name = check_name(column.name, "column")
+    if column.type is not None:
+        check_type(column.type, name)
+    if column.default is not UNSET:
+        default = check_value(column.default, f"Default of column {name!r}", max_value_bytes)
+        column = msgspec.structs.replace(column, default=default)
+    if column.references is not None:
+        _check_actions(name, column.references)
+    check_description(column.description)
+    return column
+
+
+def _to_column(given: object) -> Column:
+    if isinstance(given, Column):
+        return given
+    if not isinstance(given, Mapping):
+        raise InvalidCall(f"A column must be a Column or a mapping, not {type(given).__name__}.")
+    try:
+        return msgspec.convert(_camel_keys(cast("Mapping[Any, Any]", given)), Column)
+    except msgspec.ValidationError as error:
+        raise InvalidCall(
+            f"Not a column: {error}.",
+            hint="A column has name, type, primaryKey, notNull, unique, default, description and "
+            "references.",
+        ) from error
+
+
+def _camel_keys(given: Mapping[Any, Any]) -> dict[str, Any]:
+    """Accept `not_null` for `notNull`, in the mapping and in the reference inside it."""
+    result: dict[str, Any] = {}
+    for key, value in given.items():
+        first, *rest = str(key).split("_")
+        name = first + "".join(word.capitalize() for word in rest)
+        result[name] = _camel_keys(value) if name == "references" and value else value
+    return result
+
+
+def _check_names(columns: list[Column]) -> None:
+    seen: dict[str, str] = {}
+    for column in columns:
+        other = seen.setdefault(fold(column.name), column.name)
+        if seen[fold(column.name)] is not column.name:
+            raise InvalidCall(
+                f"The columns {other!r} and {column.name!r} have one name: ASCII case is ignored."
+            )
+    has_integer_key = any(c.primary_key and fold(c.type or "") == "integer" for c in columns)
+    if not has_integer_key and schema.free_rowid_name(seen.values()) is None:
+        raise InvalidCall(
+            "Columns named rowid, oid and _rowid_ together leave no name for the row's identity.",
+            hint="Rename one, or make an INTEGER column the primary key.",
+        )
+
+
+def _check_actions(column: str, reference: Reference) -> None:
+    for action in (reference.on_delete, reference.on_update):
+        if action is not None and action not in _ACTIONS:
+            raise InvalidCall(
+                f"Column {column!r}: {action!r} is no foreign key action.",
+                hint=f"It is one of {', '.join(_ACTIONS)}.",
+            )
+
+
+def check_description(description: object) -> None:
+    if description is None:
+        return
+    if not isinstance(description, str) or "\0" in description:
+        raise InvalidCall("A description must be text without NUL characters.")
+    try:
+        description.encode()
+    except UnicodeEncodeError:
+        raise InvalidCall("A description must be valid Unicode text.") from None
+
+
+def _check_reference(
+    tx: Transaction, table: str, columns: list[Column], column: Column, reference: Reference
+) -> None:
+    """The referenced column must be there and unique, or every write would fail later."""
+    if fold(reference.table) == fold(table):
+        unique = {fold(c.name) for c in columns if c.primary_key or c.unique}
+        names = [c.name for c in columns]
+    else:
+        parent = _parent(tx, column, reference)
+        unique, names = {fold(name) for name in _unique_columns(parent)}, parent.stored
+    if fold(reference.column) not in map(fold, names):
+        close = nearest(reference.column, names)
+        raise NoSuchColumn(
+            f"Column {column.name!r} references {reference.column!r}, which {reference.table!r} "
+            "does not have.",
+            hint=f"Did you mean {close!r}?" if close else None,
+        )
+    if fold(reference.column) not in unique:
+        raise InvalidCall(
+            f"Column {column.name!r} references {reference.table}.{reference.column}, which is "
+            "neither a primary key nor unique."
+        )
+
+
+def _parent(tx: Transaction, column: Column, reference: Reference) -> Table:
+    try:
+        return load_table(tx.connection, reference.table)
+    except NoSuchTable as error:
+        raise NoSuchTable(
+            f"Column {column.name!r} references {reference.table!r}, which does not exist.",
+            hint=error.hint,
+        ) from None
+
+
+def _unique_columns(table: Table) -> list[str]:
+    found = [table.integer_key] if table.integer_key else []
+    for index in table.unique:
+        if index.plain and len(index.columns) == 1:
+            found += [table.columns[i].name for i in index.columns]
+    return found
+
+
+# -- a table that is there already ---------------------------------------------------------------
+
+
+def _existing(tx: Transaction, table: str) -> Table | None:
+    try:
+        return load_table(tx.connection, table)
+    except NoSuchTable:
+        return None
+
+
+def _table_exists(existing: Table, columns: list[Column], *, compare: bool) -> TableExists:
+    there = ", ".join(f"{c.name!r} {c.type}".strip() for c in existing.columns)
+    message = f"There is a table {existing.name!r} already, with the columns {there}."
+    if not compare:
+        return TableExists(message, hint="Use it, or choose another name.")
+    differences = _differences(existing, columns)
+    return TableExists(f"{message} It differs from the one asked for: {'; '.join(differences)}.")
+
+
+def _differences(existing: Table, columns: list[Column]) -> list[str]:
+    wanted = {fold(c.name): c for c in columns}
+    found = {fold(c.name): c for c in existing.columns}
+    missing = [f"it has no column {c.name!r}" for key, c in wanted.items() if key not in found]
+    extra = [f"it has a column {c.name!r}" for key, c in found.items() if key not in wanted]
+    types = [
+        f"column {c.name!r} is of type {c.type or 'none'}"
+        for key, c in found.items()
+        if key in wanted and fold(c.type) != fold(wanted[key].type or "")
+    ]
+    return [*missing, *extra, *types] or ["keys, constraints, defaults or descriptions"]
+
+
+def _near_duplicates(table: str, others: list[str]) -> list[str]:
+    """Names that a person would take for the same one."""
+    return [
+        f"There is also {other!r}; is {table!r} meant to be another table?"
+        for other in others
+        if _skeleton(other) == _skeleton(table)
+    ]
+
+
+def _skeleton(name: str) -> str:
+    return name.casefold().replace("_", "").removesuffix("s")

@@ -1,0 +1,188 @@
+"""Insert, update and delete: what their arguments may be, and the statements they become."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final, cast
+
+from structmem import sql
+from structmem.errors import InvalidCall, NoSuchColumn
+from structmem.identifiers import nearest, quote
+from structmem.schema import Affinity, Table, affinity
+from structmem.values import check_value, same
+from structmem.writing import Change, Transaction
+from structmem_journal import Value
+
+Fields = dict[str, Value]
+
+_ALTERED_KINDS: Final[dict[Affinity, tuple[type, ...]]] = {
+    "BLOB": (),
+    "TEXT": (int, float),
+    "NUMERIC": (str, float),
+    "INTEGER": (str, float),
+    "REAL": (str, int, float),
+}
+"""Storage classes that a column of each affinity converts, or may."""
+
+
+def check_rows(rows: object, max_value_bytes: int) -> list[Fields]:
+    """One mapping, or any iterable of them, as a list of checked mappings."""
+    if isinstance(rows, Mapping):
+        rows = [cast("object", rows)]
+    if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
+        raise InvalidCall(
+            f"rows must be a mapping of column to value, or a list of such, not {_type(rows)}."
+        )
+    return [
+        check_fields(row, f"Row {number}", max_value_bytes)
+        for number, row in enumerate(cast("Iterable[object]", rows), start=1)
+    ]
+
+
+def check_fields(fields: object, what: str, max_value_bytes: int) -> Fields:
+    """A mapping of column names to values, each checked."""
+    if not isinstance(fields, Mapping):
+        raise InvalidCall(f"{what} must be a mapping of column to value, not {_type(fields)}.")
+    checked: Fields = {}
+    for name, value in cast("Mapping[object, object]", fields).items():
+        if not isinstance(name, str):
+            raise InvalidCall(f"{what}: column names must be text, not {_type(name)}.")
+        checked[name] = check_value(value, f"{what}, column {name!r}", max_value_bytes)
+    return checked
+
+
+def insert(tx: Transaction, table: Table, rows: Sequence[Fields]) -> Change:
+    """Every row or none. A row that the table's own `ON CONFLICT IGNORE` skips has no rowid."""
+    rowids: list[int] = []
+    altered: list[str] = []
+    for names, group in groupby(rows, key=lambda row: tuple(row)):
+        columns = _columns_of(table, names)
+        values = [list(row.values()) for row in group]
+        watched = [i for i in range(len(columns)) if _may_alter(table, columns[i], values, i)]
+        statement = _insert_statement(table, columns, watched)
+        tx.arm(statement)
+        for given in values:
+            for rowid, *stored in sql.each(tx.connection, statement, given):
+                rowids.append(rowid)
+                altered += _alterations(table, columns, watched, given, stored)
+    return Change(len(rowids), rowids, _summary(altered))
+
+
+def update(tx: Transaction, table: Table, fields: Fields, rowids: Sequence[int]) -> Change:
+    """Set the same values in all of these rows, by one statement."""
+    columns = _columns_of(table, tuple(fields))
+    if not rowids:
+        return Change()
+    given = list(fields.values())
+    watched = [i for i in range(len(columns)) if _may_alter(table, columns[i], [given], i)]
+    assignments = ", ".join(f"{quote(name)} = ?" for name in columns)
+    statement = (
+        f"UPDATE main.{quote(table.name)} SET {assignments}"
+        f" WHERE {table.rowid_name} IN (SELECT value FROM carray(?))"
+        f" RETURNING 1{_list(columns[i] for i in watched)}"
+    )
+    tx.arm(statement)
+    altered: list[str] = []
+    for _, *stored in sql.each(tx.connection, statement, [*given, sql.integers(rowids)]):
+        altered = altered or _alterations(table, columns, watched, given, stored)
+    return Change(len(rowids), list(rowids), altered)
+
+
+def delete(tx: Transaction, table: Table, rowids: Sequence[int]) -> Change:
+    if not rowids:
+        return Change()
+    statement = (
+        f"DELETE FROM main.{quote(table.name)}"
+        f" WHERE {table.rowid_name} IN (SELECT value FROM carray(?))"
+    )
+    tx.arm(statement)
+    sql.run(tx.connection, statement, [sql.integers(rowids)])
+    return Change(len(rowids), list(rowids))
+
+
+# -- columns -------------------------------------------------------------------------------------
+
+
+def _columns_of(table: Table, names: Sequence[str]) -> list[str]:
+    """The columns as the table spells them. Raises for one that is unknown, computed, or twice."""
+    found: list[str] = []
+    for name in names:
+        column = table.column(name)
+        if column is None:
+            raise _no_such_column(table, name)
+        if column.generated:
+            raise InvalidCall(
+                f"Column {column.name!r} of {table.name!r} is computed and cannot be written."
+            )
+        if column.name in found:
+            raise InvalidCall(f"Column {column.name!r} is given twice: names ignore ASCII case.")
+        found.append(column.name)
+    return found
+
+
+def _no_such_column(table: Table, name: str) -> NoSuchColumn:
+    close = nearest(name, table.stored)
+    known = ", ".join(map(repr, table.stored[:30]))
+    hint = f"Did you mean {close!r}?" if close else f"Its columns are: {known}."
+    return NoSuchColumn(f"Table {table.name!r} has no column {name!r}.", hint=hint)
+
+
+def _insert_statement(table: Table, columns: Sequence[str], watched: Sequence[int]) -> str:
+    target = f"INSERT INTO main.{quote(table.name)}"
+    names, marks = ", ".join(map(quote, columns)), ", ".join("?" * len(columns))
+    values = f"({names}) VALUES ({marks})" if columns else "DEFAULT VALUES"
+    returning = f"{table.rowid_name}{_list(columns[i] for i in watched)}"
+    return f"{target} {values} RETURNING {returning}"
+
+
+def _list(columns: Iterable[str]) -> str:
+    return "".join(f", {quote(name)}" for name in columns)
+
+
+# -- values that a declared type alters ----------------------------------------------------------
+
+
+def _may_alter(table: Table, name: str, rows: Sequence[Sequence[Value]], index: int) -> bool:
+    """Whether the column's affinity could alter one of the values for it. Such columns are read
+    back; what really happens to a value is for SQLite to say."""
+    column = table.column(name)
+    kinds = _ALTERED_KINDS[affinity(column.type)] if column else ()
+    return any(type(row[index]) in kinds for row in rows)
+
+
+def _alterations(
+    table: Table,
+    columns: Sequence[str],
+    watched: Sequence[int],
+    given: Sequence[Value],
+    stored: Sequence[Any],
+) -> list[str]:
+    """A sentence for each value that is not stored as it was given. An integer stored as the equal
+    float is what REAL means, and not worth one."""
+    sentences: list[str] = []
+    for i, now in zip(watched, stored, strict=True):
+        was = given[i]
+        if same(was, now) or (type(was) is int and type(now) is float and was == now):
+            continue
+        column = table.column(columns[i])
+        declared = column.type if column else "otherwise"
+        sentences.append(
+            f"Column {columns[i]!r} is declared {declared}: "
+            f"{_short(was)} is stored as {_short(now)}."
+        )
+    return sentences
+
+
+def _summary(sentences: Sequence[str]) -> list[str]:
+    """The first sentence of each column's kind, without repeating them for every row."""
+    shown = list(dict.fromkeys(sentences))[:5]
+    more = len(sentences) - len(shown)
+    return [*shown, f"{more} more values were altered likewise."] if more else shown
+
+
+def _short(value: Value) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _type(value: object) -> str:
+    return type(value).__name__

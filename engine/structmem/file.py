@@ -1,0 +1,132 @@
+"""The file itself: making a new memory, telling one from any other file.
+
+Invariants:
+
+- A memory is marked by its `application_id`; its format version is `user_version`.
+- The mark, our tables and the identity are written in one transaction: a file has all or none.
+- The identity (`id`) is drawn once and never changes; a copy of the file keeps it.
+"""
+
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import Final, Literal
+
+import apsw
+
+from structmem import log, sql
+from structmem.connection import begin_immediate, open_reader, open_writer, roll_back, translated
+from structmem.errors import FormatTooNew, InvalidCall, NotAMemory
+from structmem.limits import BUSY_TIMEOUT_MS
+
+APPLICATION_ID: Final = 0x534D656D
+"""`SMem`; see https://www.sqlite.org/pragma.html#pragma_application_id."""
+
+FILE_FORMAT: Final = 0
+"""Version of the tables inside the file. It is 0 until the format is declared stable, then 1."""
+
+Role = Literal["primary", "replica"]
+
+
+def ensure_memory(path: Path, *, memory_id: str | None = None, role: Role = "primary") -> None:
+    """Make `path` a memory, unless it is one. Raises `NotAMemory` and `FormatTooNew`.
+
+    `memory_id` (32 hex digits) is drawn at random when not given.
+    """
+    _create_empty(path)
+    with translated(path):
+        connection = open_writer(path, max_value_bytes=0)
+        try:
+            if not is_memory(connection, path):
+                _initialise(connection, path, memory_id or secrets.token_hex(16), role)
+        finally:
+            connection.close()
+
+
+def check_memory(path: Path) -> None:
+    """Raise `NotAMemory` unless `path` is an existing memory; changes nothing."""
+    if not path.exists():
+        raise NotAMemory(f"There is no file {path}.", hint="Check the path.")
+    with translated(path):
+        connection = open_reader(path)
+        try:
+            if not is_memory(connection, path):
+                raise NotAMemory(f"{path} is an empty file, not a memory.")
+        finally:
+            connection.close()
+
+
+def is_memory(connection: apsw.Connection, path: Path) -> bool:
+    """True for a memory, False for a file in which nothing is yet; any other file raises."""
+    mark = sql.pragma(connection, "application_id")
+    version = sql.pragma(connection, "user_version")
+    if mark == APPLICATION_ID:
+        if version > FILE_FORMAT:
+            raise FormatTooNew(
+                f"{path} has file format {version} and this version reads up to {FILE_FORMAT}.",
+                hint="Open it with the version of structmem that wrote it, or a later one.",
+            )
+        return True
+    if mark or version or sql.first(connection, "SELECT 1 FROM sqlite_schema"):
+        raise NotAMemory(
+            f"{path} is an SQLite database, but not a memory; it was not touched.",
+            hint="Give the memory a file of its own.",
+        )
+    return False
+
+
+def _create_empty(path: Path) -> None:
+    """Create the file readable by its owner only; SQLite gives its side files the same mode."""
+    if path.exists():
+        if path.stat().st_size == 0 and _size(path.with_name(path.name + "-wal")):
+            raise NotAMemory(
+                f"{path} is empty but its write-ahead log is not: the file was damaged.",
+                hint="Restore it from a backup; do not delete the log.",
+            )
+        return
+    if not path.parent.is_dir():
+        raise InvalidCall(f"The directory {path.parent} does not exist.", hint="Create it first.")
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return  # another process made it meanwhile
+    except OSError as error:
+        raise InvalidCall(f"{path} cannot be created: {error.strerror}.") from error
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _initialise(connection: apsw.Connection, path: Path, memory_id: str, role: Role) -> None:
+    # Must come before the first table. VACUUM is out of the question, because it renumbers rowids.
+    sql.pragma(connection, "auto_vacuum", "INCREMENTAL")
+    _use_write_ahead_log(connection)
+    begin_immediate(connection)
+    try:
+        if is_memory(connection, path):  # another process was faster
+            return
+        log.create_tables(connection)
+        log.set_meta(connection, "id", memory_id)
+        log.set_meta(connection, "role", role)
+        log.set_meta(connection, "epoch", 1)
+        sql.pragma(connection, "application_id", APPLICATION_ID)
+        sql.pragma(connection, "user_version", FILE_FORMAT)
+        sql.run(connection, "COMMIT")
+    finally:
+        roll_back(connection)
+
+
+def _use_write_ahead_log(connection: apsw.Connection) -> None:
+    """Switch the journal mode, which is kept in the file. SQLite does not wait for others here, so
+    two processes that create one file at the same time have to be patient themselves."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            sql.pragma(connection, "journal_mode", "WAL")
+            return
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)

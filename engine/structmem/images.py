@@ -1,0 +1,94 @@
+"""What the touched rows were and are: the net change of an operation, in values.
+
+Before images come from the *image reader*: a connection whose read transaction began after the
+writer took the write lock, so that in WAL mode it sees the memory as it was until the writer
+commits. After images come from the writer, at the end. So neither the order in which triggers fired
+nor the way a row changed in between matters.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from structmem import sql
+from structmem.errors import InvalidCall
+from structmem.identifiers import quote
+from structmem.schema import Table
+from structmem.values import changed_indexes
+from structmem_journal import Row, RowsChanged, SequenceChanged, Updated
+
+
+def rows_changed(
+    table: Table, rowids: Sequence[int], before: apsw.Connection, after: apsw.Connection
+) -> RowsChanged | None:
+    """The net change of these rows (ascending) of `table`, or None if there is none.
+
+    Raises `InvalidCall` for text that is not valid UTF-8, which only SQL can make.
+    """
+    deleted: list[Row] = []
+    inserted: list[Row] = []
+    updated: dict[tuple[int, ...], list[Row]] = {}
+    for was, now in pairs(read(before, table, rowids), read(after, table, rowids)):
+        if now is None:
+            deleted.append(list(was or ()))
+        elif was is None:
+            inserted.append(list(now))
+        elif changed := changed_indexes(was, now):
+            row = [was[0], *(was[i] for i in changed), *(now[i] for i in changed)]
+            updated.setdefault(changed, []).append(row)
+    if not (deleted or inserted or updated):
+        return None
+    groups = [Updated([i - 1 for i in changed], rows) for changed, rows in sorted(updated.items())]
+    return RowsChanged(table.name, table.stored, deleted, groups, inserted)
+
+
+def read(
+    connection: apsw.Connection, table: Table, rowids: Sequence[int]
+) -> Iterator[tuple[Any, ...]]:
+    """The rows that are there, `(rowid, value, …)`, in the order of `rowids`."""
+    if not rowids:
+        return
+    columns = "".join(f", t.{quote(name)}" for name in table.stored)
+    statement = (
+        f"SELECT t.{table.rowid_name}{columns} FROM carray(?) AS wanted"
+        f" CROSS JOIN main.{quote(table.name)} AS t ON t.{table.rowid_name} = wanted.value"
+    )
+    try:
+        yield from sql.each(connection, statement, (sql.integers(rowids),))
+    except UnicodeDecodeError as error:
+        raise InvalidCall(
+            f"A row of {table.name!r} holds text that is not valid UTF-8 ({error.reason}).",
+            hint="Such bytes can only be kept as a BLOB: CAST(… AS BLOB).",
+        ) from None
+
+
+def sequences(connection: apsw.Connection) -> Mapping[str, int | None]:
+    """The AUTOINCREMENT counters, which move without any row that a trigger could see."""
+    there = sql.first(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'")
+    return dict(sql.rows(connection, "SELECT name, seq FROM sqlite_sequence")) if there else {}  # pyright: ignore
+
+
+def sequences_changed(
+    before: Mapping[str, int | None], after: Mapping[str, int | None]
+) -> Iterator[SequenceChanged]:
+    for name in sorted(before.keys() | after.keys()):
+        if before.get(name) != after.get(name):
+            yield SequenceChanged(name, before.get(name), after.get(name))
+
+
+def pairs(
+    before: Iterator[tuple[Any, ...]], after: Iterator[tuple[Any, ...]]
+) -> Iterator[tuple[tuple[Any, ...] | None, tuple[Any, ...] | None]]:
+    """Match two streams of rows by rowid; both ascend."""
+    was, now = next(before, None), next(after, None)
+    while was is not None or now is not None:
+        if now is None or (was is not None and was[0] < now[0]):
+            yield was, None
+            was = next(before, None)
+        elif was is None or now[0] < was[0]:
+            yield None, now
+            now = next(after, None)
+        else:
+            yield was, now
+            was, now = next(before, None), next(after, None)

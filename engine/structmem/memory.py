@@ -1,0 +1,490 @@
+"""`StructuredMemory`: what each operation does, in the order in which it does it.
+
+Only control flow stands here. How a table is created, a condition checked, a row inserted, is in
+the leaves: `ddl`, `conditions`, `dml`, `history`, `reading`, `check`.
+"""
+
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, Self, cast
+
+import apsw
+
+from structmem import check, ddl, dml, file, history, log, replay, schema
+from structmem.calls import Call, check_call_id, check_text
+from structmem.conditions import matching_rowids
+from structmem.connection import translate, translated
+from structmem.errors import Diverged, FormatTooNew, InvalidCall
+from structmem.identifiers import check_name
+from structmem.limits import MAX_VALUE_BYTES, QUERY_TIMEOUT_S, VALUE_BYTES_MAX
+from structmem.results import (
+    Column,
+    Operation,
+    Parameters,
+    QueryResult,
+    VerifyReport,
+    WriteResult,
+)
+from structmem.schema import Table
+from structmem.session import Session
+from structmem.values import check_parameters
+from structmem.writing import Change, Transaction
+from structmem_journal import START, JournalError, Position, Record, UnknownKind, decode_header
+
+_REASON_BYTES_MAX: Final = 100_000
+_logger: Final = logging.getLogger("structmem")
+
+Listener = Callable[[Position], None]
+
+
+class StructuredMemory:
+    """A memory in the SQLite file at `path`, made at the first call if it is not there.
+
+    `actor` is written into the journal with every operation. With `read_only` the file must exist
+    and no operation writes. `query_timeout` bounds queries and conditions, in seconds.
+    `max_value_bytes` bounds one value, for writes and reads alike. The path `":memory:"` gives a
+    private memory that is gone when it is closed.
+
+    One object may be used from several threads, and several processes may open one file. After
+    `fork()` open a new one. Closing it, or leaving its `with` block, ends its use.
+
+    Every write takes `reason` (why, for the journal) and `call_id` (an idempotency key of the
+    caller's: a second call with the same id and arguments returns the first result). It raises
+    `InvalidCall` and its kinds for what the caller can mend, `Unavailable` for what may pass, and
+    `Stop` for what a person must look at; after any of them the memory is as it was before.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        actor: str | None = None,
+        read_only: bool = False,
+        query_timeout: float = QUERY_TIMEOUT_S,
+        max_value_bytes: int = MAX_VALUE_BYTES,
+    ) -> None:
+        if not 0 < max_value_bytes <= VALUE_BYTES_MAX:
+            raise InvalidCall(f"max_value_bytes must be 1 to {VALUE_BYTES_MAX:,}.")
+        self._actor = check_text(actor, "actor")
+        self._read_only = read_only
+        self._query_timeout = query_timeout
+        self._max_value_bytes = max_value_bytes
+        self._private: tempfile.TemporaryDirectory[str] | None = None
+        self._path = self._locate(os.fspath(path))
+        self._session: Session | None = None
+        self._closed = False
+        self._lock = Lock()
+        self._listeners: list[Listener] = []
+
+    def _locate(self, path: str) -> Path:
+        if path == ":memory:":  # SQLite's own in-memory files have no snapshots
+            self._private = tempfile.TemporaryDirectory(prefix="structmem-")
+            return Path(self._private.name) / "memory.db"
+        if not path:
+            raise InvalidCall("The path of the memory is empty.")
+        return Path(path).absolute()
+
+    # -- the memory itself -----------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """The absolute path of the file."""
+        return self._path
+
+    @property
+    def label(self) -> str:
+        """The name under which it is replicated: the file's, without directory and ending."""
+        return self._path.stem
+
+    @property
+    def id(self) -> str:
+        """32 hex digits, drawn when the file was made; copies and replicas keep them."""
+        with self._reading() as connection:
+            return str(log.meta(connection, "id"))
+
+    def role(self) -> file.Role:
+        """`primary`, or `replica` for a file whose records come from elsewhere."""
+        with self._reading() as connection:
+            return cast("file.Role", log.meta(connection, "role"))
+
+    def epoch(self) -> int:
+        """The number of the current writer's reign; it grows with every promotion."""
+        with self._reading() as connection:
+            return log.epoch(connection)
+
+    def position(self) -> Position:
+        """Where the journal ends."""
+        with self._reading() as connection:
+            return log.head(connection).position
+
+    def close(self) -> None:
+        """Close the file. Closing twice is fine; any other use afterwards is `InvalidCall`."""
+        if self._session is not None:
+            self._session.check_process()
+        with self._lock:
+            self._closed = True
+            session, self._session = self._session, None
+        if session is not None:
+            session.close()
+        if self._private is not None:
+            self._private.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+    # -- reading ---------------------------------------------------------------------------------
+
+    def describe(self) -> str:
+        """The schema as `CREATE` statements with descriptions as comments; SQL that runs."""
+        with self._reading() as connection:
+            return schema.describe(connection)
+
+    def query(
+        self,
+        sql: str,
+        params: Parameters = (),
+        *,
+        max_rows: int | None = None,
+        max_bytes: int | None = None,
+        timeout: float | None = None,
+    ) -> QueryResult:
+        """Run one read statement, in a transaction that is always rolled back.
+
+        `params` are values for `?` (a list) or `:name` (a mapping). `max_rows` and `max_bytes` cut
+        the result and set `truncated`. Raises `WriteInQuery` for SQL that does more than read,
+        `QueryLimit` when it runs out of time or memory, and `InvalidCall` for anything else.
+        """
+        with translated(self._path), self._open().guarded.borrow() as reader:
+            return reader.query(
+                sql,
+                params,
+                max_rows=max_rows,
+                max_bytes=max_bytes,
+                timeout=self._query_timeout if timeout is None else timeout,
+            )
+
+    def history(self, limit: int = 50, *, before: str | None = None) -> list[Operation]:
+        """The operations that stand, newest first, below the operation id `before`."""
+        below = history.parse_op_id(before) if before is not None else None
+        with self._reading() as connection:
+            found = [log.record_at(connection, n) for n in log.standing(connection, below, limit)]
+            return [history.operation_of(record) for record in found if record is not None]
+
+    def log(
+        self,
+        *,
+        table: str | None = None,
+        actor: str | None = None,
+        operation: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        after: str | None = None,
+    ) -> Iterator[Operation]:
+        """Every record as an operation, oldest first, undo included; those that pass all filters.
+
+        `since` and `until` are aware datetimes, inclusive; `after` is an operation id.
+        """
+        seq = history.parse_op_id(after) if after is not None else START.seq
+        return history.matching(
+            map(history.operation_of, self._records(seq)),
+            table=table,
+            actor=actor,
+            operation=operation,
+            since=since,
+            until=until,
+        )
+
+    def verify(
+        self,
+        *,
+        deep: bool = False,
+        expect: Position | None = None,
+        progress: check.Progress | None = None,
+    ) -> VerifyReport:
+        """Check the journal's chain; `deep` also replays it and compares every table, row, rowid
+        and schema text. `expect` is a position noted elsewhere that must lie on this chain.
+
+        Raises `VerificationFailed` naming the first difference.
+        """
+        self._open()
+        with translated(self._path):
+            return check.verify_memory(self._path, deep=deep, expect=expect, progress=progress)
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def create_table(
+        self,
+        table: str,
+        columns: Iterable[Column | Mapping[str, Any]],
+        *,
+        description: str | None = None,
+        if_not_exists: bool = False,
+        reason: str | None = None,
+        call_id: str | None = None,
+    ) -> WriteResult:
+        """Create a table. With `if_not_exists` the same definition does nothing; any other table
+        of that name is `TableExists`, which tells the differences."""
+        name = check_name(table, "table")
+        wanted = ddl.check_columns(columns, self._max_value_bytes)
+        ddl.check_description(description)
+        call = self._call("create_table", name, reason, call_id, bulk=(wanted, description))
+
+        def work(tx: Transaction) -> Change:
+            return ddl.create_table(
+                tx, name, wanted, description=description, if_not_exists=if_not_exists
+            )
+
+        return self._write(call, work)
+
+    def insert(
+        self,
+        table: str,
+        rows: Mapping[str, Any] | Iterable[Mapping[str, Any]],
+        *,
+        reason: str | None = None,
+        call_id: str | None = None,
+    ) -> WriteResult:
+        """Insert one row (a mapping of column to value) or any iterable of them: every row or
+        none, as one operation. Columns that are left out take their default."""
+        given = dml.check_rows(rows, self._max_value_bytes)
+        call = self._call("insert", table, reason, call_id, bulk=given)
+        return self._write(call, lambda tx: dml.insert(tx, tx.table(table), given))
+
+    def update(
+        self,
+        table: str,
+        set: Mapping[str, Any],
+        where: str,
+        params: Parameters = (),
+        *,
+        reason: str | None = None,
+        call_id: str | None = None,
+    ) -> WriteResult:
+        """Set columns to values in the rows for which the SQL expression `where` is true; `"true"`
+        means every row. `rows_changed` counts the rows that matched."""
+        fields = dml.check_fields(set, "set", self._max_value_bytes)
+        if not fields:
+            raise InvalidCall("set is empty.", hint="Name at least one column and its new value.")
+        values = check_parameters(params, self._max_value_bytes)
+        arguments = {"set": fields, "where": where, "params": values}
+        call = self._call("update", table, reason, call_id, **arguments)
+
+        def work(tx: Transaction) -> Change:
+            found = tx.table(table)
+            return dml.update(tx, found, fields, self._matching(found, where, values))
+
+        return self._write(call, work)
+
+    def delete(
+        self,
+        table: str,
+        where: str,
+        params: Parameters = (),
+        *,
+        reason: str | None = None,
+        call_id: str | None = None,
+    ) -> WriteResult:
+        """Delete the rows for which the SQL expression `where` is true; `"true"` means all."""
+        values = check_parameters(params, self._max_value_bytes)
+        call = self._call("delete", table, reason, call_id, where=where, params=values)
+
+        def work(tx: Transaction) -> Change:
+            found = tx.table(table)
+            return dml.delete(tx, found, self._matching(found, where, values))
+
+        return self._write(call, work)
+
+    def undo(
+        self,
+        op_id: str | None = None,
+        *,
+        reason: str | None = None,
+        call_id: str | None = None,
+    ) -> WriteResult:
+        """Take back the latest operation that stands. `op_id` guards against undoing another one:
+        it must name that operation, else `CannotUndo`."""
+        call = self._call("undo", None, reason, call_id, op_id=op_id)
+        return self._write(call, lambda tx: history.undo(tx, history.operation_to_undo(tx, op_id)))
+
+    # -- for replicators -------------------------------------------------------------------------
+
+    def position_at(self, seq: int) -> Position | None:
+        """The position on this chain after record `seq` (0 is the start); None past the end."""
+        with self._reading() as connection:
+            return log.position_at(connection, seq)
+
+    def records(self, after: Position = START) -> Iterator[Record]:
+        """The journal's records after a position, oldest first, as they are stored.
+
+        Raises `Diverged` when `after` does not lie on this chain. No transaction stays open
+        between two records.
+        """
+        found = self.position_at(after.seq)
+        if found != after:
+            raise Diverged(f"Position {after} is not on the chain of {self._path.name}.")
+        return self._records(after.seq)
+
+    def apply(self, records: Iterable[Record], *, bookmark: int | None = None) -> Position:
+        """Replay and store records of this memory's journal, all in one transaction.
+
+        Records that are here already are skipped. `bookmark` is a number of the caller's, kept in
+        the same transaction (a replica's place in its stream). Returns the new position. Raises
+        `Diverged` when a record does not follow, or does not fit the rows that are here.
+        """
+        with self._records_translated(), self._open().writer().transaction() as tx:
+            for record in records:
+                self._adopt(tx, record)
+            if bookmark is not None:
+                log.set_meta(tx.connection, "bookmark", bookmark)
+            tx.commit()
+        self._notify(tx.position)
+        return tx.position
+
+    def bookmark(self) -> int | None:
+        """What `apply` was last given as `bookmark`."""
+        with self._reading() as connection:
+            return cast("int | None", log.meta(connection, "bookmark"))
+
+    def on_commit(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with the new position after each commit made through this object, in the
+        thread that wrote, once the commit is on disk. It must be quick. Returns a function that
+        ends this. Commits of other objects and processes are not heard of."""
+        with self._lock:
+            self._listeners.append(listener)
+        return lambda: self._forget(listener)
+
+    # -- how they all work -----------------------------------------------------------------------
+
+    def _open(self) -> Session:
+        session = self._session
+        if session is not None:
+            session.check_process()
+            return session
+        with self._lock:
+            if self._closed:
+                raise InvalidCall(f"The memory {self._path.name} is closed.", hint="Open it anew.")
+            if self._session is None:
+                self._session = Session(
+                    self._path, read_only=self._read_only, max_value_bytes=self._max_value_bytes
+                )
+            return self._session
+
+    @contextmanager
+    def _reading(self) -> Generator[apsw.Connection]:
+        with translated(self._path), self._open().readers.borrow() as connection:
+            yield connection
+
+    def _records(self, seq: int) -> Iterator[Record]:
+        while True:
+            with self._reading() as connection:
+                batch = log.read(connection, seq)
+            if not batch:
+                return
+            yield from batch
+            seq += len(batch)
+
+    def _call(
+        self,
+        operation: str,
+        table: str | None,
+        reason: str | None,
+        call_id: str | None,
+        *,
+        bulk: Any = None,
+        **arguments: Any,
+    ) -> Call:
+        return Call(
+            operation,
+            table,
+            arguments,
+            bulk,
+            reason=check_text(reason, "reason", bytes_max=_REASON_BYTES_MAX),
+            actor=self._actor,
+            call_id=check_call_id(call_id),
+        )
+
+    def _write(self, call: Call, work: Callable[[Transaction], Change]) -> WriteResult:
+        """Every write goes this way: one transaction, with its event in the journal."""
+        with translated(self._path), self._open().writer().transaction() as tx:
+            tx.require_primary()
+            earlier = tx.earlier_result(call)
+            if earlier is not None:
+                return earlier
+            result = tx.finish(call, work(tx))
+        if result.position is not None:
+            self._notify(result.position)
+        return result
+
+    def _matching(self, table: Table, where: str, params: Parameters) -> list[int]:
+        """The rowids that a condition is true for. We hold the write lock, so the reader's snapshot
+        is the state before the change."""
+        with self._open().guarded.borrow() as reader:
+            reader.begin()
+            try:
+                return matching_rowids(reader, table, where, params, timeout=self._query_timeout)
+            finally:
+                reader.end()
+
+    def _adopt(self, tx: Transaction, record: Record) -> None:
+        seq = decode_header(record.header).seq
+        if seq > tx.position.seq:
+            tx.adopt(record)
+            return
+        here = log.position_at(tx.connection, seq)
+        if here is None or here.digest != record.digest:
+            raise Diverged(f"Record {seq} is not the one that {self._path.name} holds.")
+
+    @contextmanager
+    def _records_translated(self) -> Generator[None]:
+        """Errors of records that come from elsewhere, sorted for the caller."""
+        try:
+            yield
+        except UnknownKind as error:
+            raise FormatTooNew(f"{error}.") from error
+        except JournalError as error:
+            raise Diverged(f"The records do not fit {self._path.name}: {error}.") from error
+        except replay.Misfit as misfit:
+            raise Diverged(f"The records do not fit {self._path.name}. {misfit}.") from misfit
+        except apsw.Error as error:
+            raise translate(error, self._path) from error
+
+    def _forget(self, listener: Listener) -> None:
+        with self._lock:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+    def _notify(self, position: Position) -> None:
+        with self._lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            try:
+                listener(position)
+            except Exception:  # the write is on disk: a listener's fault must not undo that answer
+                _logger.exception("a commit listener failed")
+
+
+def open_replica(path: str | os.PathLike[str], *, memory_id: str) -> StructuredMemory:
+    """Open a replica of the memory `memory_id` (32 hex digits), making the file if need be.
+
+    It takes records through `apply`; its users can only read. Raises `InvalidCall` when the file is
+    another memory, or a primary.
+    """
+    file.ensure_memory(Path(path).absolute(), memory_id=memory_id, role="replica")
+    memory = StructuredMemory(path)
+    if memory.id != memory_id or memory.role() != "replica":
+        found, role = memory.id, memory.role()
+        memory.close()
+        raise InvalidCall(
+            f"{path} is the {role} of memory {found}, not a replica of {memory_id}.",
+            hint="Give the replica a file of its own.",
+        )
+    return memory

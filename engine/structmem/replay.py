@@ -1,0 +1,260 @@
+"""From effects to rows: the one apply path of replicas, verification and undo.
+
+Nothing is decided here. Recorded images are put in place while triggers, foreign key actions and
+checks are off: what those did the first time stands in the effects already.
+
+Rules, each with its reason:
+
+- Before a row is touched it must equal the effect's "from" image (storage class and bytes);
+  otherwise the file is not what the journal says, and `Misfit` tells where.
+- Rows with only a "from" image are deleted first. Rows with both are updated in place, unless a
+  changed column takes part in a unique index: then a swap of two values would collide halfway, so
+  the row is deleted and inserted again. Rows with only a "to" image are inserted last.
+- Every statement says `OR ABORT`: a schema's own `ON CONFLICT REPLACE` or `IGNORE` would swallow
+  rows.
+- Foreign keys go off through the connection's configuration. The PRAGMA is a no-op in a
+  transaction, and deferred keys would still run their actions.
+- AUTOINCREMENT counters are written last, because inserts move them.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any, assert_never
+
+import apsw
+
+from structmem import images, log, sql
+from structmem.errors import FormatTooNew, InvalidCall
+from structmem.identifiers import quote
+from structmem.schema import Table, load_table
+from structmem.values import changed_indexes
+from structmem_journal import (
+    Branched,
+    Effect,
+    EpochBegan,
+    Erased,
+    Event,
+    Header,
+    Hidden,
+    Intent,
+    Record,
+    Redone,
+    Row,
+    RowsChanged,
+    SchemaChanged,
+    SequenceChanged,
+    Shown,
+    Undone,
+    decode_payload,
+)
+
+
+class Misfit(Exception):
+    """The file does not hold what an effect says it found. `where` names table, row and column."""
+
+    def __init__(self, where: str, expected: object, found: object) -> None:
+        super().__init__(f"{where}: the journal says {expected!r}, the file holds {found!r}")
+
+
+def apply(connection: apsw.Connection, effects: Sequence[Effect]) -> None:
+    """Put `effects` into the open transaction, in order. Raises `Misfit`; then roll back."""
+    with _images_alone(connection):
+        for effect in effects:
+            if not isinstance(effect, SequenceChanged):
+                _apply(connection, effect)
+        for effect in effects:
+            if isinstance(effect, SequenceChanged):
+                _set_sequence(connection, effect)
+
+
+def adopt(connection: apsw.Connection, record: Record, header: Header) -> None:
+    """Replay a record that was checked to follow the head, and store it. Raises `Misfit`.
+
+    Of an erased record only the header is left: it is stored, and its images stay out.
+    """
+    payload = record.payload
+    event = decode_payload(payload) if payload is not None else Event(Intent(header.kind))
+    apply(connection, event.effects)
+    log.append(connection, record, header, event)
+
+
+@contextmanager
+def _images_alone(connection: apsw.Connection) -> Generator[None]:
+    """Nothing but our statements changes rows meanwhile."""
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
+    sql.pragma(connection, "ignore_check_constraints", 1)  # a CHECK may call random()
+    try:
+        yield
+    finally:
+        sql.pragma(connection, "ignore_check_constraints", 0)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 1)
+
+
+def _apply(connection: apsw.Connection, effect: Effect) -> None:
+    match effect:
+        case RowsChanged():
+            _change_rows(connection, effect)
+        case SchemaChanged():
+            _change_schema(connection, effect)
+        case Undone() | Redone() | EpochBegan() | SequenceChanged():
+            pass  # about the history, see `log`; counters are set last
+        case Hidden() | Shown() | Branched() | Erased():
+            raise FormatTooNew(
+                f"This version cannot apply the effect {type(effect).__name__!r}.",
+                hint="Use the version of structmem that wrote it, or a later one.",
+            )
+        case _:
+            assert_never(effect)
+
+
+# -- rows ----------------------------------------------------------------------------------------
+
+
+def _change_rows(connection: apsw.Connection, effect: RowsChanged) -> None:
+    table = _table(connection, effect)
+    current = _current(connection, table, effect)
+    gone, come = list(effect.deleted), list(effect.inserted)
+    for updated in effect.updated:
+        if _takes_part_in_unique(table, updated.changed):
+            for row in updated.rows:
+                gone.append(row)
+                come.append(_with_changes(current[row[0]], updated.changed, row))
+        else:
+            _update(connection, table, updated.changed, updated.rows)
+    _delete(connection, table, gone)
+    _insert(connection, table, come)
+
+
+def _table(connection: apsw.Connection, effect: RowsChanged) -> Table:
+    try:
+        table = load_table(connection, effect.table)
+    except InvalidCall as error:
+        raise Misfit(f"table {effect.table!r}", "rows of it", error.message) from error
+    if table.stored != effect.columns:
+        raise Misfit(f"the columns of {table.name!r}", effect.columns, table.stored)
+    return table
+
+
+def _current(
+    connection: apsw.Connection, table: Table, effect: RowsChanged
+) -> dict[int, tuple[Any, ...]]:
+    """The rows that the effect speaks of, as they are now, each checked against its image."""
+    whole = tuple(range(len(effect.columns)))
+    expected = {row[0]: (whole, row[1:]) for row in effect.deleted}
+    for updated in effect.updated:
+        changed, width = tuple(updated.changed), len(updated.changed)
+        expected |= {row[0]: (changed, row[1 : 1 + width]) for row in updated.rows}
+    rowids = sorted([*expected, *(row[0] for row in effect.inserted)])
+    current = {row[0]: row for row in images.read(connection, table, rowids)}
+    for row in effect.inserted:
+        if row[0] in current:
+            raise Misfit(f"{table.name!r} rowid {row[0]}", "no such row", current[row[0]][1:])
+    for rowid, (columns, values) in expected.items():
+        _check_row(table, rowid, columns, values, current.get(rowid))
+    return current
+
+
+def _check_row(
+    table: Table,
+    rowid: int,
+    columns: Sequence[int],
+    expected: Sequence[Any],
+    current: Sequence[Any] | None,
+) -> None:
+    if current is None:
+        raise Misfit(f"{table.name!r} rowid {rowid}", list(expected), "no such row")
+    found = [current[1 + i] for i in columns]
+    for i in changed_indexes(expected, found):
+        name = table.stored[columns[i]]
+        raise Misfit(f"{table.name!r} rowid {rowid} column {name!r}", expected[i], found[i])
+
+
+def _takes_part_in_unique(table: Table, changed: Sequence[int]) -> bool:
+    """Whether an update of these stored columns could collide with another row on its way."""
+    if not all(index.plain for index in table.unique):
+        return True
+    stored = [i for i, column in enumerate(table.columns) if not column.generated]
+    positions = {stored[i] for i in changed}
+    return any(positions & index.columns for index in table.unique)
+
+
+def _with_changes(current: Sequence[Any], changed: Sequence[int], row: Row) -> Row:
+    """The whole row as it is after the update."""
+    after = list(current)
+    for i, value in zip(changed, row[1 + len(changed) :], strict=True):
+        after[1 + i] = value
+    return after
+
+
+def _update(
+    connection: apsw.Connection, table: Table, changed: Sequence[int], rows: Sequence[Row]
+) -> None:
+    names = [table.stored[i] for i in changed]
+    assignments = ", ".join(f"{quote(name)} = ?" for name in names)
+    statement = (
+        f"UPDATE OR ABORT main.{quote(table.name)} SET {assignments} WHERE {table.rowid_name} = ?"
+    )
+    after = 1 + len(changed)
+    sql.run_many(connection, statement, ([*row[after:], row[0]] for row in rows))
+
+
+def _delete(connection: apsw.Connection, table: Table, rows: Sequence[Row]) -> None:
+    statement = f"DELETE FROM main.{quote(table.name)} WHERE {table.rowid_name} = ?"
+    sql.run_many(connection, statement, ([row[0]] for row in rows))
+
+
+def _insert(connection: apsw.Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Insert whole rows under their own rowids; an integer key *is* the rowid."""
+    names = [quote(name) for name in table.stored]
+    given = names if table.integer_key is not None else [table.rowid_name, *names]
+    marks = ", ".join("?" * len(given))
+    statement = (
+        f"INSERT OR ABORT INTO main.{quote(table.name)} ({', '.join(given)}) VALUES ({marks})"
+    )
+    first = 1 if table.integer_key is not None else 0
+    sql.run_many(connection, statement, (row[first:] for row in rows))
+
+
+def _set_sequence(connection: apsw.Connection, effect: SequenceChanged) -> None:
+    sql.run(connection, "DELETE FROM sqlite_sequence WHERE name = ?", (effect.table,))
+    if effect.after is not None:
+        sql.run(
+            connection, "INSERT INTO sqlite_sequence VALUES (?, ?)", (effect.table, effect.after)
+        )
+
+
+# -- schema --------------------------------------------------------------------------------------
+
+
+def _change_schema(connection: apsw.Connection, effect: SchemaChanged) -> None:
+    what = f"{effect.kind} {effect.name!r}"
+    found = _text_of(connection, effect)
+    if found != effect.before:
+        raise Misfit(what, effect.before, found)
+    if effect.before is not None:
+        _drop(connection, effect)
+    if effect.after is not None:
+        sql.run(connection, effect.after)
+        if _text_of(connection, effect) != effect.after:
+            raise Misfit(what, effect.after, _text_of(connection, effect))
+
+
+def _text_of(connection: apsw.Connection, effect: SchemaChanged) -> str | None:
+    row = sql.first(
+        connection,
+        "SELECT sql FROM main.sqlite_schema WHERE type = ? AND name = ?",
+        (effect.kind, effect.name),
+    )
+    return row[0] if row else None
+
+
+def _drop(connection: apsw.Connection, effect: SchemaChanged) -> None:
+    """Drop an object. Its rows are gone by an earlier effect, or the drop would lose them."""
+    name = f"main.{quote(effect.name)}"
+    if effect.kind == "table":
+        rowid = sql.first(connection, f"SELECT 1 FROM {name} LIMIT 1")
+        if rowid is not None:
+            raise Misfit(f"table {effect.name!r}", "no rows left", "rows that it never recorded")
+    sql.run(connection, f"DROP {effect.kind.upper()} {name}")

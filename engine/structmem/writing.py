@@ -1,0 +1,296 @@
+"""The one connection that writes, and its transactions.
+
+A write, top to bottom: `BEGIN IMMEDIATE` → the image reader begins its snapshot → the operation
+runs → the rows it touched → their images before and after → one event → its record, linked to the
+chain and appended → `COMMIT`.
+
+Invariants:
+
+- A transaction either commits its record together with everything the record says, or nothing.
+- The image reader's snapshot is the state before the transaction: it begins after the write lock
+  was taken and ends with it.
+- The connection knows the schema as it is. When somebody else changed it, a connection with capture
+  triggers is replaced, because a trigger of a table that was renamed or dropped elsewhere can be
+  neither used nor removed.
+"""
+
+import secrets
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+
+from msgspec import Struct, field
+
+from structmem import images, log, replay, schema, sql
+from structmem.calls import Call
+from structmem.capture import Capture
+from structmem.connection import begin_immediate, open_reader, open_writer, roll_back
+from structmem.errors import CallIdReused, InvalidCall, ReadOnly
+from structmem.results import WriteResult, op_id_of
+from structmem.schema import Table
+from structmem_journal import (
+    SALT_BYTES,
+    Effect,
+    Event,
+    Header,
+    Outcome,
+    Position,
+    Record,
+    RecordTooLarge,
+    Redone,
+    SchemaChanged,
+    Undone,
+    decode_header,
+    decode_payload,
+    encode_payload,
+    follow,
+    invariant,
+    link,
+    rowids_of,
+    runs_of,
+)
+
+
+class Change(Struct, frozen=True):
+    """What an operation did, as its caller will be told. `effects` holds what capture cannot see:
+    changes of the schema and of the history. When recorded effects were put in place, they tell it
+    all (`complete`), and what capture saw of it is left out."""
+
+    rows_changed: int = 0
+    rowids: list[int] = field(default_factory=list[int])
+    warnings: list[str] = field(default_factory=list[str])
+    effects: list[Effect] = field(default_factory=list[Effect])
+    complete: bool = False
+    table: str | None = None
+    """The table it was about, where the call could not know it."""
+
+    def outcome(self) -> Outcome:
+        return Outcome(self.rows_changed, runs_of(self.rowids), self.warnings)
+
+
+class Writer:
+    """Opened at the first write. Its transactions are serialised here between threads, and by
+    SQLite's write lock between processes."""
+
+    def __init__(self, path: Path, *, max_value_bytes: int) -> None:
+        self._path = path
+        self._max_value_bytes = max_value_bytes
+        self._lock = Lock()
+        self._schema_version: int | None = None
+        self._tables: dict[str, Table] = {}
+        self._committed = self._schema_is_changing = False
+        self._open()
+
+    def _open(self) -> None:
+        self.connection = open_writer(self._path, max_value_bytes=self._max_value_bytes)
+        self.images = open_reader(self._path)
+        self.capture = Capture(self.connection)
+
+    def close(self) -> None:
+        with self._lock:
+            self.connection.close()
+            self.images.close()
+
+    @contextmanager
+    def transaction(self) -> Generator["Transaction"]:
+        """A write transaction. Unless it is committed it leaves nothing behind."""
+        with self._lock:
+            try:
+                self._begin()
+                transaction = Transaction(self)
+                yield transaction
+            finally:
+                self._end()
+
+    def table(self, name: str) -> Table:
+        """The table called `name`, looked up once as long as the schema stays the same."""
+        if name not in self._tables:
+            self._tables[name] = schema.load_table(self.connection, name)
+        return self._tables[name]
+
+    def schema_changed(self) -> None:
+        """In this transaction, by ourselves."""
+        self._tables.clear()
+        self.capture.schema_changed()
+        self._schema_is_changing = True
+
+    def commit(self) -> None:
+        """Reported means on disk: when this returns, SQLite has synced the log."""
+        invariant(self.connection.in_transaction, "SQLite has not ended the transaction by itself")
+        version = schema.schema_version(self.connection) if self._schema_is_changing else None
+        sql.run(self.connection, "COMMIT")
+        self._committed = True
+        if version is not None:
+            self._schema_version = version
+
+    def _begin(self) -> None:
+        self._committed = self._schema_is_changing = False
+        begin_immediate(self.connection)
+        version = schema.schema_version(self.connection)
+        if version != self._schema_version:
+            version = self._replace_stale(version)
+            self._tables.clear()
+            self.capture.schema_changed()
+            self._schema_version = version
+        self.capture.begin()
+        sql.run(self.images, "BEGIN")
+
+    def _replace_stale(self, version: int) -> int:
+        """Begin anew on a fresh connection if triggers stand that somebody's change made stale."""
+        if not self.capture.armed:
+            return version
+        self.connection.close()
+        self.images.close()
+        self._open()
+        begin_immediate(self.connection)
+        return schema.schema_version(self.connection)
+
+    def _end(self) -> None:
+        roll_back(self.images)
+        if self._committed:
+            return
+        roll_back(self.connection)
+        self.capture.rolled_back()
+        if self._schema_is_changing:
+            self._tables.clear()
+            self.capture.schema_changed()
+
+
+class Transaction:
+    """What an operation may do inside a write transaction."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self.connection = writer.connection
+        head = log.head(writer.images)
+        self.position = head.position
+        self._header = head.header
+
+    def require_primary(self) -> None:
+        """Raise `ReadOnly` on a replica: its records come from the primary, and only from there."""
+        if log.meta(self.connection, "role") != "primary":
+            raise ReadOnly(
+                "This memory is a replica; it takes changes from its primary alone.",
+                hint="Write to the primary.",
+            )
+
+    def table(self, name: str) -> Table:
+        return self._writer.table(name)
+
+    def arm(self, statement: str) -> None:
+        """Put every table that `statement` can write under capture; to be called before it runs."""
+        names = self._writer.capture.tables_written_by(statement)
+        self._writer.capture.arm(self.table(name) for name in sorted(names))
+
+    def run_schema(self, statement: str) -> list[SchemaChanged]:
+        """Run a statement that changes the schema, and tell what it changed."""
+        self._writer.schema_changed()
+        before = schema.objects(self.connection)
+        sql.run(self.connection, statement)
+        return schema.changes(before, schema.objects(self.connection))
+
+    def replay(self, effects: Sequence[Effect]) -> None:
+        """Put recorded effects in place. Raises `replay.Misfit`."""
+        self._expect_schema_changes(effects)
+        replay.apply(self.connection, effects)
+
+    def adopt(self, record: Record) -> None:
+        """Replay and store a record of another copy of this memory, which must follow the last one.
+
+        Raises `BrokenChain` and its siblings, or `replay.Misfit`.
+        """
+        header = follow(self.position, record, self._header)
+        if record.payload is not None:
+            self._expect_schema_changes(decode_payload(record.payload).effects)
+        replay.adopt(self.connection, record, header)
+        self._moved_to(header, record)
+
+    def earlier_result(self, call: Call) -> WriteResult | None:
+        """What this call id got the first time; None if it is new.
+
+        Raises `CallIdReused` when it belongs to a call with other arguments.
+        """
+        seq = log.seq_of_call(self.connection, call.call_id) if call.call_id is not None else None
+        record = log.record_at(self.connection, seq) if seq is not None else None
+        if seq is None or record is None:
+            return None
+        if record.payload is not None:
+            intent = decode_payload(record.payload).intent
+            if intent.call_digest == call.digest(record.payload[:SALT_BYTES]):
+                return _repeated(record, seq)
+        raise CallIdReused(
+            f"The call id {call.call_id!r} was used by {op_id_of(seq)} with other arguments.",
+            hint="Use a new call id for a new call.",
+        )
+
+    def finish(self, call: Call, change: Change) -> WriteResult:
+        """Write the event of what happened and commit; commit nothing if nothing happened."""
+        effects = change.effects if change.complete else [*change.effects, *self._captured()]
+        if not effects and not change.rows_changed:
+            return WriteResult(None, None, warnings=change.warnings)
+        salt = secrets.token_bytes(SALT_BYTES)
+        intent = call.intent(salt, table=change.table)
+        event = Event(intent, effects, change.outcome())
+        payload = _payload_of(event, salt)
+        record = link(
+            self.position,
+            payload=payload,
+            kind=call.operation,
+            at_us=max(time.time_ns() // 1000, self._header.at_us if self._header else 0),
+            epoch=log.epoch(self.connection),
+        )
+        header = decode_header(record.header)
+        log.append(self.connection, record, header, event)
+        self._moved_to(header, record)
+        self.commit()
+        return _result_of(event, self.position)
+
+    def _moved_to(self, header: Header, record: Record) -> None:
+        self._header = header
+        self.position = Position(header.seq, record.digest)
+
+    def _expect_schema_changes(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, SchemaChanged):
+                self._writer.schema_changed()
+                self._writer.capture.forget(effect.table)
+
+    def commit(self) -> None:
+        self._writer.commit()
+
+    def _captured(self) -> Iterator[Effect]:
+        """The net change of every row that was touched, and of the counters."""
+        before, after = self._writer.images, self.connection
+        for name, rowids in self._writer.capture.touched().items():
+            change = images.rows_changed(self.table(name), rowids, before, after)
+            if change is not None:
+                yield change
+        yield from images.sequences_changed(images.sequences(before), images.sequences(after))
+
+
+def _payload_of(event: Event, salt: bytes) -> bytes:
+    try:
+        return encode_payload(event, salt)
+    except RecordTooLarge as error:
+        raise InvalidCall(f"This call is too large: {error}.") from error
+
+
+def _result_of(event: Event, position: Position, *, repeated: bool = False) -> WriteResult:
+    outcome = event.outcome
+    undone = [e.operations for e in event.effects if isinstance(e, Undone | Redone)]
+    return WriteResult(
+        op_id=op_id_of(position.seq),
+        position=position,
+        rows_changed=outcome.rows_changed,
+        rowids=rowids_of(outcome.rowids),
+        warnings=outcome.warnings,
+        repeated=repeated,
+        operations=[op_id_of(seq) for seqs in undone for seq in seqs],
+    )
+
+
+def _repeated(record: Record, seq: int) -> WriteResult:
+    event = decode_payload(record.payload or b"")
+    return _result_of(event, Position(seq, record.digest), repeated=True)

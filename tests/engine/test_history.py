@@ -1,0 +1,176 @@
+"""History, log and undo (H1-H3), and verification (J3)."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from structmem import (
+    CannotUndo,
+    Column,
+    InvalidCall,
+    NothingToUndo,
+    Position,
+    StructuredMemory,
+    VerificationFailed,
+)
+
+from .conftest import alter, dump
+
+
+@pytest.fixture
+def notes(memory: StructuredMemory) -> StructuredMemory:
+    memory.create_table("notes", [Column("text", "TEXT", unique=True), Column("n")])
+    memory.insert("notes", [{"text": "a"}, {"text": "b"}], reason="first")
+    memory.update("notes", {"n": 1}, "text = 'a'")
+    memory.delete("notes", "text = 'b'")
+    return memory
+
+
+def test_history_shows_what_stands_and_log_shows_all(notes: StructuredMemory) -> None:
+    """H1"""
+    notes.undo(reason="a mistake")
+    assert [o.op_id for o in notes.history()] == ["op_3", "op_2", "op_1"]
+    assert [o.op_id for o in notes.history(1, before="op_3")] == ["op_2"]
+    log = list(notes.log())
+    assert [o.operation for o in log] == ["create_table", "insert", "update", "delete", "undo"]
+    assert [o.table for o in log] == ["notes"] * 5
+    assert (log[1].reason, log[1].rows_changed, log[1].actor) == ("first", 2, "tester")
+    assert log[-1].reason == "a mistake"
+
+
+def test_log_filters(notes: StructuredMemory) -> None:
+    """H1, J6"""
+    assert [o.op_id for o in notes.log(operation="update")] == ["op_3"]
+    assert [o.op_id for o in notes.log(after="op_2")] == ["op_3", "op_4"]
+    assert list(notes.log(table="other")) == list(notes.log(actor="nobody")) == []
+    now = datetime.now(UTC)
+    assert len(list(notes.log(since=now - timedelta(minutes=5), until=now))) == 4
+    assert list(notes.log(since=now + timedelta(minutes=5))) == []
+
+
+def test_undo_to_the_beginning_gives_an_empty_memory(notes: StructuredMemory) -> None:
+    """H2"""
+    done = [notes.undo().operations for _ in range(4)]
+    assert done == [["op_4"], ["op_3"], ["op_2"], ["op_1"]]
+    assert dump(notes) == {"": []}
+    assert notes.history() == []
+    with pytest.raises(NothingToUndo):
+        notes.undo()
+
+
+def test_an_undo_is_not_undone(notes: StructuredMemory) -> None:
+    """H4: the journal keeps everything."""
+    notes.undo()
+    notes.undo()
+    assert notes.position().seq == 6
+    assert notes.query("SELECT text, n FROM notes").rows == [("a", None), ("b", None)]
+
+
+def test_undo_by_id_guards_against_undoing_another_operation(notes: StructuredMemory) -> None:
+    """H2"""
+    with pytest.raises(CannotUndo, match="op_4"):
+        notes.undo("op_2")
+    for bad in ("op_0", "op_x", "2", "op_²", "", "op_99999999999999999999", 4):
+        with pytest.raises(InvalidCall):
+            notes.undo(bad)  # pyright: ignore[reportArgumentType]
+    assert notes.undo("op_4").operations == ["op_4"]
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ("UPDATE notes SET n = 1.0", "rowid 1 column 'n'"),
+        ("UPDATE notes SET n = 2", "rowid 1 column 'n'"),
+        ("DELETE FROM notes", "rowid 1"),
+        ("ALTER TABLE notes ADD COLUMN extra", "columns of 'notes'"),
+        ("DROP TABLE notes", "table 'notes'"),
+    ],
+)
+def test_undo_refuses_over_foreign_changes(
+    unjournaled: StructuredMemory, change: str, where: str
+) -> None:
+    """M10, H3: equality is storage class and bytes, so 1.0 is not 1."""
+    memory = unjournaled
+    memory.create_table("notes", [Column("text"), Column("n")])
+    memory.insert("notes", {"text": "a"})
+    memory.update("notes", {"n": 1}, "true")
+    alter(memory, change)
+    before = dump(memory, internal=True)
+    with pytest.raises(CannotUndo, match=where):
+        memory.undo()
+    assert dump(memory, internal=True) == before
+
+
+def test_undo_of_create_never_drops_rows_it_does_not_know(unjournaled: StructuredMemory) -> None:
+    """M10"""
+    unjournaled.create_table("t", [Column("a")])
+    alter(unjournaled, "INSERT INTO t VALUES (1)")
+    with pytest.raises(CannotUndo, match="rows"):
+        unjournaled.undo()
+    assert unjournaled.query("SELECT a FROM t").rows == [(1,)]
+
+
+# -- verification --------------------------------------------------------------------------------
+
+
+def test_a_sound_memory_verifies(notes: StructuredMemory) -> None:
+    """J3"""
+    shallow, deep = notes.verify(), notes.verify(deep=True)
+    assert shallow.position == deep.position == notes.position()
+    assert (shallow.records, deep.records, deep.tables, deep.rows) == (4, 4, 1, 1)
+    assert deep.content is not None and len(deep.content) == 64
+    steps: list[tuple[int, int]] = []
+    notes.verify(deep=True, progress=lambda done, total: steps.append((done, total)))
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_a_witness_position_must_lie_on_the_chain(notes: StructuredMemory) -> None:
+    """J3"""
+    here = notes.position()
+    notes.insert("notes", {"text": "later"})
+    notes.verify(expect=Position.parse(str(here)))
+    with pytest.raises(VerificationFailed, match="another history"):
+        notes.verify(expect=Position(here.seq, bytes(32)))
+    with pytest.raises(VerificationFailed, match="ends before"):
+        notes.verify(expect=Position(99, bytes(32)))
+
+
+@pytest.mark.parametrize(
+    ("damage", "named"),
+    [
+        ("UPDATE notes SET text = 'A'", "'notes' rowid 1 column 'text'"),
+        ("UPDATE notes SET n = 1.0", "column 'n'"),
+        ("DELETE FROM notes", "rowid 1"),
+        ("INSERT INTO notes VALUES ('x', 1)", "rowid 2"),
+        ("UPDATE notes SET rowid = 5", "rowid 1"),
+        ("CREATE INDEX extra ON notes (n)", "index 'extra'"),
+        ("DROP TABLE notes", "table 'notes'"),
+        ("UPDATE notes SET text = CAST(x'ff41' AS TEXT)", "not valid UTF-8"),
+        ("DELETE FROM _structmem_record WHERE seq = 2", "record 2"),
+        ("DELETE FROM _structmem_record WHERE seq = 4", "rowid 2"),
+        ("UPDATE _structmem_payload SET bytes = x'00' WHERE part_id = 3 * 1024", "record 3"),
+        ("UPDATE _structmem_record SET header = zeroblob(40) WHERE seq = 1", "header"),
+        ("UPDATE _structmem_record SET digest = zeroblob(32) WHERE seq = 4", "record 4"),
+        ("UPDATE _structmem_record SET standing = 0 WHERE seq = 2", "standing"),
+    ],
+)
+def test_what_was_changed_is_named(unjournaled: StructuredMemory, damage: str, named: str) -> None:
+    """J3, M10, C54"""
+    memory = unjournaled
+    memory.create_table("notes", [Column("text", "TEXT", unique=True), Column("n")])
+    memory.insert("notes", [{"text": "a"}, {"text": "b"}])
+    memory.update("notes", {"n": 1}, "text = 'a'")
+    memory.delete("notes", "text = 'b'")
+    memory.verify(deep=True)
+    alter(memory, damage)
+    with pytest.raises(VerificationFailed, match=named):
+        memory.verify(deep=True)
+
+
+def test_time_never_goes_back(memory: StructuredMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """J1, C35"""
+    memory.create_table("t", [Column("a")])
+    monkeypatch.setattr("time.time_ns", lambda: 1_000_000_000)
+    memory.insert("t", {"a": 1})
+    first, second = memory.log()
+    assert second.at == first.at
