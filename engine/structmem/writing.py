@@ -120,7 +120,7 @@ class Writer:
         """Reported means on disk: when this returns, SQLite has synced the log."""
         invariant(self.connection.in_transaction, "SQLite has not ended the transaction by itself")
         version = schema.schema_version(self.connection) if self._schema_is_changing else None
-        # COMMIT may checkpoint, and a snapshot of before would keep the log from ever starting over.
+        # COMMIT may checkpoint, and a snapshot of before would keep the WAL from starting over.
         roll_back(self.images)
         sql.run(self.connection, "COMMIT")
         self._committed = True
