@@ -3,6 +3,7 @@
 from typing import Final
 
 from hypothesis import strategies as st
+
 from structmem_journal import (
     Branched,
     Effect,

@@ -15,6 +15,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+
+from fuzz.events import DATA_EFFECTS, EVENTS, INTEGERS
 from structmem_journal import (
     SALT_BYTES,
     START,
@@ -34,8 +36,6 @@ from structmem_journal import (
     runs_of,
     verify,
 )
-
-from fuzz.events import DATA_EFFECTS, EVENTS, INTEGERS
 
 SALTS = st.binary(min_size=SALT_BYTES, max_size=SALT_BYTES)
 STEPS = st.tuples(EVENTS, SALTS, st.integers(0, 10**6), st.integers(0, 1))

@@ -57,6 +57,16 @@ def check_memory(path: Path) -> None:
             connection.close()
 
 
+def tidy(path: Path) -> None:
+    """Remove the side files that read-only connections leave behind, unless others use them."""
+    with translated(path):
+        connection = open_writer(path, max_value_bytes=0)
+        try:
+            sql.pragma(connection, "schema_version")  # takes part in the log, so closing it counts
+        finally:
+            connection.close()
+
+
 def is_memory(connection: apsw.Connection, path: Path) -> bool:
     """True for a memory, False for a file in which nothing is yet; any other file raises."""
     mark = sql.pragma(connection, "application_id")

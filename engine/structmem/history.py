@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from structmem import log, replay
+from structmem import foreign_keys, log, replay
 from structmem.errors import CannotUndo, InvalidCall, NothingToUndo
 from structmem.results import Operation, op_id_of
 from structmem.writing import Change, Transaction
@@ -84,6 +84,9 @@ def undo(tx: Transaction, seq: int) -> Change:
             f"{op_id_of(seq)} cannot be undone exactly. {misfit}.",
             hint="The file was changed by something other than structmem; run verify(deep=True).",
         ) from misfit
+    dangling = foreign_keys.dangling(tx.connection, effects)
+    if dangling is not None:
+        raise CannotUndo(f"{op_id_of(seq)} cannot be undone: afterwards {dangling}.")
     rows = sum(effect.row_count for effect in effects if isinstance(effect, RowsChanged))
     return Change(
         rows_changed=rows,

@@ -59,9 +59,13 @@ class Session:
             return self._writer
 
     def close(self) -> None:
+        """Close all connections. A writing one goes last, if there may be one: it moves the
+        write-ahead log into the file and removes it, so that the file alone is the memory."""
         self.guarded.close()
         self.readers.close()
         with self._lock:
             writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
+        elif not self._read_only:
+            file.tidy(self.path)

@@ -90,8 +90,11 @@ class Writer:
 
     def close(self) -> None:
         with self._lock:
-            self.connection.close()
-            self.images.close()
+            self._close()
+
+    def _close(self) -> None:
+        self.images.close()
+        self.connection.close()
 
     @contextmanager
     def transaction(self) -> Generator["Transaction"]:
@@ -143,8 +146,7 @@ class Writer:
         """Begin anew on a fresh connection if triggers stand that somebody's change made stale."""
         if not self.capture.armed:
             return version
-        self.connection.close()
-        self.images.close()
+        self._close()
         self._open()
         begin_immediate(self.connection)
         return schema.schema_version(self.connection)

@@ -11,7 +11,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from structmem import StructuredMemory
+from structmem import StructuredMemory, sql
+from structmem.identifiers import quote
 
 Dump = dict[str, list[tuple[object, ...]]]
 
@@ -31,10 +32,10 @@ def unjournaled(tmp_path: Path) -> Iterator[StructuredMemory]:
         yield opened
 
 
-def alter(memory: StructuredMemory, sql: str) -> None:
+def alter(memory: StructuredMemory, statements: str) -> None:
     """Run SQL on the file as another tool would."""
     connection = raw(memory)
-    connection.execute(sql)
+    sql.run(connection, statements)
     connection.close()
 
 
@@ -54,22 +55,19 @@ def dump(memory: StructuredMemory, *, internal: bool = False) -> Dump:
 
 
 def _dump(connection: apsw.Connection, internal: bool) -> Dump:
-    objects = connection.execute(
-        "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY rowid"
-    ).fetchall()
-    shown = [row for row in objects if internal or not str(row[2]).startswith("_structmem_")]
-    found: Dump = {"": list(shown)}
-    for kind, name, _table, _sql in shown:
-        if kind == "table":
-            found[str(name)] = _rows(connection, str(name))
-    return found
+    objects = sql.rows(
+        connection, "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY rowid"
+    )
+    shown = [row for row in objects if internal or not row[2].startswith("_structmem_")]
+    tables = [name for kind, name, _table, _text in shown if kind == "table"]
+    return {"": shown} | {name: _rows(connection, name) for name in tables}
 
 
 def _rows(connection: apsw.Connection, table: str) -> list[tuple[object, ...]]:
-    quoted = '"' + table.replace('"', '""') + '"'
-    listed = connection.execute("SELECT type, wr FROM pragma_table_list(?)", (table,)).fetchone()
-    rowid = "" if listed and listed[1] else "rowid, "
-    columns = connection.execute("SELECT name FROM pragma_table_xinfo(?)", (table,)).fetchall()
-    names = ['"' + str(name).replace('"', '""') + '"' for (name,) in columns]
-    exact = ", ".join(f"typeof({n}), CAST({n} AS BLOB)" for n in names)
-    return sorted(connection.execute(f"SELECT {rowid}{exact} FROM {quoted}").fetchall(), key=repr)
+    """Every row with its rowid, each value as storage class and bytes."""
+    listed = sql.rows(connection, "SELECT wr FROM pragma_table_list(?)", (table,))
+    rowid = "" if listed[0][0] else "rowid, "
+    columns = sql.rows(connection, "SELECT name FROM pragma_table_xinfo(?)", (table,))
+    exact = ", ".join(f"typeof({quote(n)}), CAST({quote(n)} AS BLOB)" for (n,) in columns)
+    found = sql.rows(connection, f"SELECT {rowid}{exact} FROM {quote(table)}")
+    return sorted(found, key=repr)

@@ -8,10 +8,9 @@ no operation makes them yet. The witness is a full dump before and after.
 from collections.abc import Callable
 from contextlib import suppress
 
-import apsw
 import pytest
 
-from structmem import Column, ConstraintFailed, StructuredMemory
+from structmem import Column, ConstraintFailed, StructuredMemory, sql
 
 from .conftest import alter, dump, raw
 
@@ -133,7 +132,7 @@ def test_capture_leaves_nothing_in_the_file(memory: StructuredMemory) -> None:
     memory.create_table("t", [Column("a")])
     memory.insert("t", {"a": 1})
     connection = raw(memory)
-    kinds = connection.execute("SELECT DISTINCT type FROM sqlite_schema ORDER BY 1").fetchall()
+    kinds = sql.rows(connection, "SELECT DISTINCT type FROM sqlite_schema ORDER BY 1")
     connection.close()
     assert kinds == [("index",), ("table",)]
 
@@ -167,8 +166,8 @@ def test_a_row_that_only_the_hook_sees_was_replaced(tangled: StructuredMemory) -
     with writer.transaction() as tx:
         statement = "UPDATE c SET y = 1 WHERE id = 3"
         tx.arm(statement)
-        tx.connection.execute(statement)
-        seen = writer.connection.execute("SELECT name, row FROM temp._structmem_touched").fetchall()
+        sql.run(tx.connection, statement)
+        seen = sql.rows(tx.connection, "SELECT name, row FROM temp._structmem_touched")
         touched = writer.capture.touched()
     assert seen == [("c", 3)]
     assert touched == {"c": [1, 3]}
@@ -184,4 +183,3 @@ def test_every_written_table_is_armed_before_it_is_written(tangled: StructuredMe
             "log",
             "p",
         }
-    assert isinstance(writer.connection, apsw.Connection)

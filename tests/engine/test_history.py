@@ -10,6 +10,7 @@ from structmem import (
     InvalidCall,
     NothingToUndo,
     Position,
+    Reference,
     StructuredMemory,
     VerificationFailed,
 )
@@ -108,6 +109,35 @@ def test_undo_of_create_never_drops_rows_it_does_not_know(unjournaled: Structure
     with pytest.raises(CannotUndo, match="rows"):
         unjournaled.undo()
     assert unjournaled.query("SELECT a FROM t").rows == [(1,)]
+
+
+def test_undo_never_leaves_a_row_without_its_parent(unjournaled: StructuredMemory) -> None:
+    """H3: foreign keys are off while images are put in place, so they are checked afterwards."""
+    memory = unjournaled
+    memory.create_table("p", [Column("id", "INTEGER", primary_key=True), Column("k", unique=True)])
+    memory.create_table("c", [Column("p", references=Reference("p", "k"))])
+    memory.insert("p", {"k": "a"})
+    memory.insert("p", {"k": "b"})
+    memory.insert("c", {"p": "a"})
+    memory.delete("c", "true")
+    memory.update("p", {"k": "z"}, "k = 'b'")
+    alter(memory, "INSERT INTO c VALUES ('z')")
+    with pytest.raises(CannotUndo, match="'c' rowid 1 names a row of 'p' that is gone"):
+        memory.undo()
+    alter(memory, "PRAGMA foreign_keys = 0; DELETE FROM c; DELETE FROM p WHERE k = 'a'")
+    memory.undo()
+    with pytest.raises(CannotUndo, match="'c' rowid 1"):
+        memory.undo()
+
+
+def test_an_unrelated_orphan_is_no_obstacle(unjournaled: StructuredMemory) -> None:
+    """H3"""
+    memory = unjournaled
+    memory.create_table("p", [Column("k", unique=True)])
+    memory.create_table("c", [Column("p", references=Reference("p", "k"))])
+    memory.insert("p", [{"k": 1}, {"k": 2}])
+    alter(memory, "PRAGMA foreign_keys = 0; INSERT INTO c VALUES (99)")
+    assert memory.undo().rows_changed == 2
 
 
 # -- verification --------------------------------------------------------------------------------

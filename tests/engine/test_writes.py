@@ -14,6 +14,7 @@ from structmem import (
     NoSuchTable,
     StructMemError,
     StructuredMemory,
+    sql,
 )
 
 from .conftest import alter, dump
@@ -263,16 +264,15 @@ def test_full_leaves_nothing_half_done(people: StructuredMemory) -> None:
     """M7, C14: SQLite rolls a small transaction back by itself and leaves a large one open."""
     people.insert("people", {"email": "a"})
     writer = people._open().writer().connection  # pyright: ignore[reportPrivateUsage]
-    pages = writer.pragma("page_count")
-    assert isinstance(pages, int)
+    pages = sql.pragma(writer, "page_count")
     before = dump(people, internal=True)
     for size in (100_000, 8_000_000):
-        writer.pragma("max_page_count", pages + 3)
+        sql.pragma(writer, "max_page_count", pages + 3)
         with pytest.raises(StructMemError) as caught:
             people.insert("people", [{"email": "b"}, {"email": "c", "name": "x" * size}])
         assert caught.value.code == "full"
         assert dump(people, internal=True) == before
-        writer.pragma("max_page_count", 1_000_000)
+        sql.pragma(writer, "max_page_count", 1_000_000)
         people.insert("people", {"email": "b"})
         people.undo()
         before = dump(people, internal=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from msgspec.structs import replace
+
 from structmem_journal import (
     FORMAT,
     START,
@@ -17,7 +18,6 @@ from structmem_journal import (
     link,
     verify,
 )
-
 from tests.journal.examples import AT_US, EVENTS, chain_of, record_of
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from structmem_journal import (
     FORMAT,
     SALT_BYTES,
@@ -22,7 +23,6 @@ from structmem_journal import (
     encode_payload,
     encode_record,
 )
-
 from tests.journal.examples import EVENTS, SALT, chain_of, record_of, with_effects
 
 pack = msgspec.msgpack.encode

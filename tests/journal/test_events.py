@@ -3,6 +3,7 @@
 from typing import get_args
 
 import pytest
+
 from structmem_journal import (
     Branched,
     Effect,
@@ -20,7 +21,6 @@ from structmem_journal import (
     rowids_of,
     runs_of,
 )
-
 from tests.journal.examples import EVENTS, PARENT
 
 WITHOUT_INVERSE = [

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+
 from structmem_journal import (
     FORMAT,
     START,
@@ -21,7 +22,6 @@ from structmem_journal import (
     encode_record,
     follow,
 )
-
 from tests.journal.examples import EVENTS, record_of
 
 GOLDEN = Path(__file__).parent / "golden"

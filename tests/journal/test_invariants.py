@@ -3,6 +3,7 @@
 import contextlib
 
 import pytest
+
 from structmem_journal import InvariantViolated, invariant
 
 

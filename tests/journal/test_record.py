@@ -1,6 +1,7 @@
 """Positions as text: they travel, and are compared elsewhere (R6)."""
 
 import pytest
+
 from structmem_journal import START, Position
 
 DIGEST = bytes(range(32))

@@ -175,15 +175,10 @@ class Agent:
 
     def _try_injections(self) -> None:
         """What a prompt injection would make of it; each must be refused."""
+        condition, sql = "name = 'x') OR (1", "SELECT 1; DELETE FROM packages"
         attempts: list[tuple[str, Callable[[], object]]] = [
-            (
-                "where: name = 'x') OR (1",
-                lambda: self._memory.delete("packages", "name = 'x') OR (1"),
-            ),
-            (
-                "query: SELECT 1; DELETE FROM packages",
-                lambda: self._memory.query("SELECT 1; DELETE FROM packages"),
-            ),
+            (f"delete where {condition}", lambda: self._memory.delete("packages", condition)),
+            (f"query {sql}", lambda: self._memory.query(sql)),
         ]
         for text, attempt in attempts:
             try:

@@ -1,0 +1,134 @@
+"""Whether rows that were put in place by their images still have their parents.
+
+`replay` works with foreign keys off, because their actions must not run again. So before an undo
+commits, the keys of the rows it touched are checked here, both ways: each row that came has its
+parents, and no row names a parent that went. Only the touched rows count. SQLite's own
+`foreign_key_check` reads whole tables, and fails over an unrelated mismatch anywhere.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import apsw
+from msgspec import Struct
+
+from structmem import sql
+from structmem.errors import InvalidCall
+from structmem.identifiers import fold, is_internal, quote
+from structmem.schema import load_table
+from structmem_journal import Effect, RowsChanged
+
+
+class ForeignKey(Struct, frozen=True):
+    """Columns of `child` that name a row of `parent`, pairwise."""
+
+    child: str
+    parent: str
+    child_columns: tuple[str, ...]
+    parent_columns: tuple[str, ...]
+
+
+def dangling(connection: apsw.Connection, effects: Iterable[Effect]) -> str | None:
+    """The first row without its parent, in words; None if there is none."""
+    keys = list(_foreign_keys(connection))
+    for effect in effects if keys else ():
+        if isinstance(effect, RowsChanged):
+            for key in keys:
+                row = _without_parent(connection, key, effect) or _orphaned(connection, key, effect)
+                if row is not None:
+                    return f"{key.child!r} rowid {row} names a row of {key.parent!r} that is gone"
+    return None
+
+
+def _foreign_keys(connection: apsw.Connection) -> Iterator[ForeignKey]:
+    rows = sql.rows(
+        connection,
+        'SELECT s.name, f.id, f."table", f."from", f."to"'
+        " FROM main.sqlite_schema AS s JOIN pragma_foreign_key_list(s.name) AS f"
+        " WHERE s.type = 'table' ORDER BY s.name, f.id, f.seq",
+    )
+    for (child, _), group in groupby(rows, key=lambda row: (row[0], row[1])):
+        parts = list(group)
+        parent = parts[0][2]
+        columns = [part[4] for part in parts]
+        named = columns if None not in columns else _primary_key(connection, parent)
+        if not is_internal(child) and len(named) == len(parts):
+            yield ForeignKey(child, parent, tuple(part[3] for part in parts), tuple(named))
+
+
+def _primary_key(connection: apsw.Connection, table: str) -> list[str]:
+    rows = sql.rows(
+        connection, "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk", (table,)
+    )
+    return [name for (name,) in rows]
+
+
+def _without_parent(
+    connection: apsw.Connection, key: ForeignKey, effect: RowsChanged
+) -> int | None:
+    """A row that came, in the child table of `key`, whose parent is not there."""
+    came = [row[0] for row in effect.inserted]
+    came += [row[0] for updated in effect.updated for row in updated.rows]
+    if fold(effect.table) != fold(key.child) or not came:
+        return None
+    found = next(_childless(connection, key, came), None)
+    return found[0] if found else None
+
+
+def _orphaned(connection: apsw.Connection, key: ForeignKey, effect: RowsChanged) -> int | None:
+    """A row that names a parent which `effect` took away."""
+    if fold(effect.table) != fold(key.parent):
+        return None
+    gone = set(_keys_gone(effect, key.parent_columns))
+    if not gone:
+        return None
+    orphans = _childless(connection, key, None)
+    return next((rowid for rowid, *names in orphans if _comparable(names) in gone), None)
+
+
+def _childless(
+    connection: apsw.Connection, key: ForeignKey, rowids: Sequence[int] | None
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of the child table, among `rowids` or all, whose parent is not there."""
+    try:
+        rowid = load_table(connection, key.child).rowid_name
+    except InvalidCall:
+        return iter(())  # a table WITHOUT ROWID: never written by us
+    pairs = list(zip(map(quote, key.child_columns), map(quote, key.parent_columns), strict=True))
+    names = ", ".join(f"c.{child}" for child, _ in pairs)
+    given = " AND ".join(f"c.{child} IS NOT NULL" for child, _ in pairs)
+    # The parent stands on the left: its collation decides, as in SQLite's own check.
+    match = " AND ".join(f"p.{parent} = c.{child}" for child, parent in pairs)
+    among = f" AND c.{rowid} IN (SELECT value FROM carray(?))" if rowids is not None else ""
+    statement = (
+        f"SELECT c.{rowid}, {names} FROM main.{quote(key.child)} AS c WHERE {given}{among}"
+        f" AND NOT EXISTS (SELECT 1 FROM main.{quote(key.parent)} AS p WHERE {match})"
+    )
+    return sql.each(connection, statement, [sql.integers(rowids)] if rowids is not None else ())
+
+
+def _keys_gone(effect: RowsChanged, columns: Sequence[str]) -> Iterator[tuple[object, ...]]:
+    """The values that the parent's key had in rows that were deleted, or in which it changed."""
+    folded = [fold(name) for name in effect.columns]
+    wanted = [folded.index(fold(name)) for name in columns if fold(name) in folded]
+    for row in effect.deleted:
+        yield _comparable([row[1 + i] for i in wanted])
+    for updated in effect.updated:
+        places = [updated.changed.index(i) for i in wanted if i in updated.changed]
+        if len(places) == len(wanted):
+            yield from (_comparable([row[1 + place] for place in places]) for row in updated.rows)
+
+
+def _comparable(values: Sequence[object]) -> tuple[object, ...]:
+    """Equal whenever SQLite could call two keys equal, by affinity or collation; it may say so
+    more often, and then an undo is refused that would have been fine."""
+    return tuple(_loose(value) for value in values)
+
+
+def _loose(value: object) -> object:
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    try:
+        return float(text)
+    except ValueError:
+        return text.casefold().rstrip(" ")

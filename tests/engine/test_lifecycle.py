@@ -1,0 +1,226 @@
+"""The file: when it is made, what it is, who may use it (M1, M4, M10)."""
+
+import multiprocessing
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import apsw
+import pytest
+
+from structmem import (
+    Column,
+    ForkedProcess,
+    FormatTooNew,
+    InvalidCall,
+    NotAMemory,
+    StructuredMemory,
+    sql,
+)
+
+
+def test_nothing_is_made_before_the_first_call(tmp_path: Path) -> None:
+    """M1"""
+    with StructuredMemory(tmp_path / "a.db"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    with StructuredMemory(tmp_path / "a.db") as memory:
+        assert memory.describe() == ""
+    assert [p.name for p in tmp_path.iterdir()] == ["a.db"]
+
+
+def test_the_file_is_private(tmp_path: Path) -> None:
+    """M1"""
+    old = os.umask(0)
+    try:
+        with StructuredMemory(tmp_path / "a.db") as memory:
+            memory.create_table("t", [Column("a")])
+            modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    finally:
+        os.umask(old)
+    assert modes == {0o600}
+
+
+def test_a_private_memory_leaves_nothing(tmp_path: Path) -> None:
+    """M1"""
+    memory = StructuredMemory(":memory:")
+    memory.create_table("t", [Column("a")])
+    memory.insert("t", {"a": 1})
+    memory.undo()
+    memory.verify(deep=True)
+    directory = memory.path.parent
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    memory.close()
+    assert not directory.exists()
+
+
+def test_what_was_written_is_there_again(tmp_path: Path) -> None:
+    with StructuredMemory(tmp_path / "a.db") as memory:
+        memory.create_table("t", [Column("a")])
+        identity, position = memory.id, memory.position()
+    with StructuredMemory(str(tmp_path / "a.db")) as memory:
+        assert (memory.id, memory.position(), memory.label) == (identity, position, "a")
+        assert memory.undo().operations == ["op_1"]
+    assert len(identity) == 32 and int(identity, 16) >= 0
+
+
+def test_a_closed_memory_says_so(tmp_path: Path) -> None:
+    memory = StructuredMemory(tmp_path / "a.db")
+    memory.position()
+    memory.close()
+    memory.close()
+    with pytest.raises(InvalidCall, match="closed"):
+        memory.position()
+    with pytest.raises(InvalidCall, match="closed"):
+        memory.insert("t", {})
+
+
+@pytest.mark.parametrize(
+    "content", [b"junk that is no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 500]
+)
+def test_a_file_that_is_no_database_is_refused_untouched(tmp_path: Path, content: bytes) -> None:
+    """M10, C54"""
+    path = tmp_path / "a.db"
+    path.write_bytes(content)
+    for read_only in (False, True):
+        with StructuredMemory(path, read_only=read_only) as memory, pytest.raises(NotAMemory):
+            memory.position()
+    assert path.read_bytes() == content
+
+
+def test_another_database_is_refused_untouched(tmp_path: Path) -> None:
+    """M10"""
+    path = tmp_path / "other.db"
+    connection = apsw.Connection(str(path))
+    sql.run(connection, "CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+    connection.close()
+    content = path.read_bytes()
+    with StructuredMemory(path) as memory, pytest.raises(NotAMemory, match="not a memory"):
+        memory.insert("t", {"a": 2})
+    assert path.read_bytes() == content
+
+
+def test_a_newer_file_is_refused(tmp_path: Path) -> None:
+    """M10"""
+    path = tmp_path / "a.db"
+    with StructuredMemory(path) as memory:
+        memory.position()
+    connection = apsw.Connection(str(path))
+    sql.pragma(connection, "user_version", 1)
+    connection.close()
+    with StructuredMemory(path) as memory, pytest.raises(FormatTooNew, match="format 1"):
+        memory.position()
+
+
+def test_an_empty_file_with_a_log_was_damaged(tmp_path: Path) -> None:
+    """M10, C54: it must not be taken for a new memory."""
+    path = tmp_path / "a.db"
+    path.touch()
+    (tmp_path / "a.db-wal").write_bytes(b"x" * 4_128)
+    with StructuredMemory(path) as memory, pytest.raises(NotAMemory, match="damaged"):
+        memory.position()
+
+
+def test_reading_needs_an_existing_file(tmp_path: Path) -> None:
+    with StructuredMemory(tmp_path / "a.db", read_only=True) as memory, pytest.raises(NotAMemory):
+        memory.query("SELECT 1")
+    with StructuredMemory(tmp_path / "none" / "a.db") as memory, pytest.raises(InvalidCall):
+        memory.position()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arguments_of_the_memory(tmp_path: Path) -> None:
+    with pytest.raises(InvalidCall):
+        StructuredMemory("")
+    with pytest.raises(InvalidCall):
+        StructuredMemory(tmp_path / "a.db", max_value_bytes=0)
+    with pytest.raises(InvalidCall):
+        StructuredMemory(tmp_path / "a.db", actor="\ud800")
+    with StructuredMemory(tmp_path / "a.db", max_value_bytes=10) as memory:
+        memory.create_table("t", [Column("a")])
+        memory.insert("t", {"a": "x" * 10})
+        with pytest.raises(InvalidCall, match="11 bytes"):
+            memory.insert("t", {"a": "x" * 11})
+
+
+def test_use_after_fork_is_refused(memory: StructuredMemory) -> None:
+    """M4, C53: the parent is unharmed."""
+    memory.create_table("t", [Column("a")])
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            memory.insert("t", {"a": 1})
+        except ForkedProcess:
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert memory.insert("t", {"a": 2}).rowids == [1]
+
+
+def test_threads_share_a_memory(memory: StructuredMemory) -> None:
+    """M4"""
+    memory.create_table("t", [Column("thread"), Column("n")])
+
+    def work(number: int) -> None:
+        for n in range(20):
+            memory.insert("t", {"thread": number, "n": n})
+            memory.query("SELECT count(*) FROM t")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert memory.query("SELECT count(*), count(DISTINCT thread) FROM t").rows == [(160, 8)]
+    assert memory.position().seq == 161
+
+
+def _write_some(path: str, number: int) -> None:
+    with StructuredMemory(path, actor=f"process {number}") as memory:
+        memory.create_table("t", [Column("process"), Column("n")], if_not_exists=True)
+        memory.create_table(f"own_{number}", [Column("a")])
+        for n in range(25):
+            memory.insert("t", {"process": number, "n": n})
+            memory.insert(f"own_{number}", {"a": n})
+            memory.update("t", {"n": -n}, "process = ? AND n = ?", [number, n])
+
+
+def test_processes_share_a_file(memory: StructuredMemory) -> None:
+    """M4: schema changes among the writes; the journal has no gaps and misses nothing."""
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_write_some, args=(str(memory.path), n)) for n in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert memory.query("SELECT count(*), sum(n) FROM t").rows == [(100, -1200)]
+    assert memory.position().seq == 1 + 4 + 4 * 75
+
+
+def test_a_killed_writer_leaves_all_or_nothing(memory: StructuredMemory) -> None:
+    """M7: what was reported is there; the fixture verifies that nothing is half there."""
+    memory.create_table("t", [Column("n")])
+    script = (
+        "import sys; from structmem import StructuredMemory\n"
+        "memory = StructuredMemory(sys.argv[1])\n"
+        "for n in range(10**6):\n"
+        "    memory.insert('t', [{'n': n}] * 3); print(n, flush=True)\n"
+    )
+    for _ in range(5):
+        command = [sys.executable, "-c", script, str(memory.path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            lines = [line for _, line in zip(range(20), writer.stdout, strict=False)]
+            writer.kill()
+            lines += writer.stdout.readlines()
+        reported = max(int(line) for line in lines if line.endswith("\n"))
+        stored = [n for (n,) in memory.query("SELECT n FROM t ORDER BY n")]
+        assert len(stored) >= 3 * (reported + 1)
+        assert stored == [n for n in range(len(stored) // 3) for _ in range(3)]
+        memory.delete("t", "true")
