@@ -62,7 +62,7 @@ def check_text(value: object, what: str, *, bytes_max: int = _NAME_BYTES_MAX) ->
 
 
 def check_call_id(value: object) -> str | None:
-    call_id = check_text(value, "call_id")
+    call_id = check_text(value, "The call_id")
     if call_id == "":
-        raise InvalidCall("call_id is empty.", hint="Leave it out, or give a unique text.")
+        raise InvalidCall("The call_id is empty.", hint="Leave it out, or give a unique text.")
     return call_id

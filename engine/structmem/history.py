@@ -53,15 +53,14 @@ def parse_op_id(op_id: object) -> int:
     raise InvalidCall(f"{op_id!r} is no operation id.", hint="They look like 'op_42'; see history.")
 
 
-def operation_to_undo(tx: Transaction, op_id: str | None) -> int:
-    """The seq of the latest operation that stands. Raises `CannotUndo` if `op_id` is another."""
-    wanted = parse_op_id(op_id) if op_id is not None else None
+def to_undo(tx: Transaction, wanted: int | None) -> int:
+    """The seq of the latest operation that stands. Raises `CannotUndo` if another is `wanted`."""
     latest = next(iter(log.standing(tx.connection, before=None, limit=1)), None)
     if latest is None:
         raise NothingToUndo("No operation stands that could be undone.")
     if wanted is not None and wanted != latest:
         raise CannotUndo(
-            f"{op_id} is not the latest operation that stands; that is {op_id_of(latest)}.",
+            f"{op_id_of(wanted)} is not the latest operation that stands: {op_id_of(latest)} is.",
             hint="Undo that one first.",
         )
     return latest

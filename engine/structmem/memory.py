@@ -37,7 +37,7 @@ from structmem.values import check_parameters
 from structmem.writing import Change, Transaction
 from structmem_journal import START, JournalError, Position, Record, UnknownKind, decode_header
 
-_REASON_BYTES_MAX: Final = 100_000
+_TEXT_BYTES_MAX: Final = 100_000
 _logger: Final = logging.getLogger("structmem")
 
 Listener = Callable[[Position], None]
@@ -71,7 +71,7 @@ class StructuredMemory:
     ) -> None:
         if not 0 < max_value_bytes <= VALUE_BYTES_MAX:
             raise InvalidCall(f"max_value_bytes must be 1 to {VALUE_BYTES_MAX:,}.")
-        self._actor = check_text(actor, "actor")
+        self._actor = check_text(actor, "The actor")
         self._read_only = read_only
         self._query_timeout = query_timeout
         self._max_value_bytes = max_value_bytes
@@ -174,6 +174,8 @@ class StructuredMemory:
 
     def history(self, limit: int = 50, *, before: str | None = None) -> list[Operation]:
         """The operations that stand, newest first, below the operation id `before`."""
+        if limit < 0:
+            raise InvalidCall(f"limit is {limit}; it must be 0 or more.")
         below = history.parse_op_id(before) if before is not None else None
         with self._reading() as connection:
             found = [log.record_at(connection, n) for n in log.standing(connection, below, limit)]
@@ -312,8 +314,9 @@ class StructuredMemory:
     ) -> WriteResult:
         """Take back the latest operation that stands. `op_id` guards against undoing another one:
         it must name that operation, else `CannotUndo`."""
+        wanted = history.parse_op_id(op_id) if op_id is not None else None
         call = self._call("undo", None, reason, call_id, op_id=op_id)
-        return self._write(call, lambda tx: history.undo(tx, history.operation_to_undo(tx, op_id)))
+        return self._write(call, lambda tx: history.undo(tx, history.to_undo(tx, wanted)))
 
     # -- for replicators -------------------------------------------------------------------------
 
@@ -404,10 +407,10 @@ class StructuredMemory:
     ) -> Call:
         return Call(
             operation,
-            table,
+            check_text(table, "The table's name", bytes_max=_TEXT_BYTES_MAX),
             arguments,
             bulk,
-            reason=check_text(reason, "reason", bytes_max=_REASON_BYTES_MAX),
+            reason=check_text(reason, "The reason", bytes_max=_TEXT_BYTES_MAX),
             actor=self._actor,
             call_id=check_call_id(call_id),
         )
