@@ -68,15 +68,10 @@ IMPURE_CALLS: Final = frozenset(
     ["__import__", "breakpoint", "eval", "exec", "input", "open", "print"]
 )
 
-# The edge of the engine: these stand on its public face as any user of the package does.
-EDGE: Final = ("structmem.adapters", "structmem.cli", "structmem.tools")
-HARNESSES: Final = {
-    "structmem.adapters.claude": {"claude_agent_sdk", "mcp", "mcp_types"},
-    "structmem.adapters.langchain": {"langchain_core"},
-    "structmem.adapters.mcp": {"mcp", "mcp_types"},
-    "structmem.adapters.openai_agents": {"agents"},
-    "structmem.adapters.pydantic_ai": {"pydantic_ai"},
-}
+# What a person runs stands on the public face, as any user of the packages does.
+COMMAND_LINE: Final = ("structmem.cli", "structmem.__main__")
+REPLICATION_COMMANDS: Final = ("structmem_replicator.cli", "structmem_replicator.demo")
+TERMINAL: Final = frozenset(["click", "rich"])
 
 
 class Import(NamedTuple):
@@ -177,12 +172,12 @@ def test_the_journal_calls_nothing_that_reaches_outside() -> None:
 
 
 def test_the_engine_imports_the_journal_apsw_and_msgspec() -> None:
-    """The core: no network, no replicator, no harness, and only the journal's public face."""
-    core = [found for found in imports("structmem") if not lies_in(found.module, EDGE)]
+    """No network, no replicator, no harness, and only the journal's public face."""
+    core = [found for found in imports("structmem") if not lies_in(found.module, COMMAND_LINE)]
 
     def may(found: Import) -> bool:
         if found.top == "structmem":
-            return not lies_in(found.whole, EDGE)
+            return not lies_in(found.whole, COMMAND_LINE)
         if found.top == "structmem_journal":
             return is_public(found)
         return found.top in sys.stdlib_module_names | {"apsw", "msgspec"}
@@ -190,35 +185,18 @@ def test_the_engine_imports_the_journal_apsw_and_msgspec() -> None:
     assert_none([found for found in core if not may(found)], "the engine's core stands alone")
 
 
-def test_the_edge_stands_on_the_public_face() -> None:
-    """Tools, adapters and command line do nothing that a user of the package could not do."""
+def test_the_command_line_stands_on_the_public_face() -> None:
+    """It does nothing that a user of the package could not do."""
+    edge = [found for found in imports("structmem") if lies_in(found.module, COMMAND_LINE)]
 
     def may(found: Import) -> bool:
         if found.top == "structmem":
-            own = ".".join(found.module.split(".")[:2])
-            return lies_in(found.whole, (own, "structmem.tools")) or is_public(found)
+            return lies_in(found.whole, COMMAND_LINE) or is_public(found)
         if found.top == "structmem_journal":
             return is_public(found)
-        if lies_in(found.module, ("structmem.cli",)):
-            return found.top in sys.stdlib_module_names | {"click", "msgspec", "rich"}
-        harness = HARNESSES.get(".".join(found.module.split(".")[:3]), set())
-        return found.top in sys.stdlib_module_names | {"msgspec"} | harness
+        return found.top in sys.stdlib_module_names | TERMINAL
 
-    edge = [found for found in imports("structmem") if lies_in(found.module, EDGE)]
     assert_none([found for found in edge if not may(found)], "the edge uses the public face")
-
-
-def test_the_adapters_do_not_know_each_other() -> None:
-    """But `claude` is built on `mcp`."""
-
-    def may(found: Import) -> bool:
-        other = lies_in(found.whole, ("structmem.adapters",))
-        same = lies_in(found.whole, (".".join(found.module.split(".")[:3]),))
-        claude = lies_in(found.module, ("structmem.adapters.claude",))
-        return not other or same or (claude and lies_in(found.whole, ("structmem.adapters.mcp",)))
-
-    adapters = [i for i in imports("structmem") if lies_in(i.module, ("structmem.adapters",))]
-    assert_none([i for i in adapters if not may(i)], "an adapter imports its harness alone")
 
 
 def test_the_replicator_uses_the_public_faces() -> None:
@@ -231,8 +209,8 @@ def test_the_replicator_uses_the_public_faces() -> None:
             return is_public(found)
         if found.top == "nats":
             return found.module == "structmem_replicator.jetstream"
-        if found.top in ("click", "rich"):
-            return lies_in(found.module, ("structmem_replicator.cli",))
+        if found.top in TERMINAL:
+            return lies_in(found.module, REPLICATION_COMMANDS)
         return found.top in sys.stdlib_module_names | {"msgspec"}
 
     broken = [found for found in imports("structmem_replicator") if not may(found)]

@@ -1,11 +1,15 @@
 """The pages say what is true: their code runs, their links lead somewhere, their files exist."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import click
 import pytest
+
+from structmem.cli.app import app
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -76,6 +80,20 @@ def test_what_is_not_run_is_code_and_says_why(page: Path) -> None:
             compile(block.code, page, "exec")
     marks = page.read_text("utf-8").count("<!-- not run")
     assert marks == sum(block.reason is not None for block in blocks_of(page))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_exist_with_their_options(page: Path) -> None:
+    """S4: a command line that a page shows is parsed, not run."""
+    context = click.Context(app)
+    for block in blocks_of(page):
+        if block.language in ("console", "sh"):
+            for line in block.code.splitlines():
+                program, *words = shlex.split(line.removeprefix("$ "), comments=True) or [""]
+                if program == "structmem":
+                    _, command, arguments = app.resolve_command(context, words)
+                    assert command is not None
+                    command.make_context(command.name, arguments, parent=context)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

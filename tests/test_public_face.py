@@ -9,7 +9,95 @@ from typing import Any
 
 import pytest
 
-FACES = ["structmem_journal"]
+import structmem
+
+FACES = ["structmem_journal", "structmem", "structmem_replicator"]
+
+# The names of the memory's methods are fixed by its contract; these are the ones there are so far.
+METHODS = {
+    "apply",
+    "close",
+    "create_table",
+    "delete",
+    "describe",
+    "history",
+    "id",
+    "insert",
+    "log",
+    "on_commit",
+    "path",
+    "position",
+    "query",
+    "records",
+    "undo",
+    "update",
+    "verify",
+}
+# What the replicator needs beside them, because it stands on the public face like everyone.
+METHODS_FOR_REPLICATORS = {"bookmark", "epoch", "label", "position_at", "role"}
+WRITES = ["create_table", "delete", "insert", "undo", "update"]
+
+FIELDS = {
+    "Column": [
+        "name",
+        "type",
+        "primary_key",
+        "not_null",
+        "unique",
+        "default",
+        "description",
+        "references",
+    ],
+    "Operation": [
+        "op_id",
+        "operation",
+        "table",
+        "reason",
+        "rows_changed",
+        "at",
+        "actor",
+        "approved_by",
+        "call_id",
+    ],
+    "Position": ["seq", "digest"],
+    "QueryResult": ["columns", "rows", "truncated"],
+    "WriteResult": [
+        "op_id",
+        "position",
+        "rows_changed",
+        "rowids",
+        "warnings",
+        "repeated",
+        "operations",
+    ],
+}
+
+# Codes, which are for programs and stay as they are. The class of `no_such_table` is `NoSuchTable`.
+ERRORS = {
+    "invalid_call": [
+        "call_id_reused",
+        "cannot_undo",
+        "condition_refused",
+        "constraint_failed",
+        "no_such_column",
+        "no_such_table",
+        "not_granted",
+        "nothing_to_undo",
+        "query_limit",
+        "read_only",
+        "table_exists",
+        "write_in_query",
+    ],
+    "unavailable": ["busy", "full", "stream_unavailable"],
+    "stop": [
+        "diverged",
+        "fenced",
+        "forked_process",
+        "format_too_new",
+        "not_a_memory",
+        "verification_failed",
+    ],
+}
 
 
 def sort_key(name: str) -> tuple[int, str]:
@@ -102,6 +190,54 @@ def test_every_public_method_is_described(package: str) -> None:
         for name in face.__all__
         if inspect.isclass(value := getattr(face, name))
         for member, code in members(value).items()
-        if not code.__doc__
+        if not inspect.getdoc(code)
     ]
     assert not silent
+
+
+# -- the contract of `structmem` -----------------------------------------------------------------
+
+
+def test_the_memory_has_the_methods_of_its_contract() -> None:
+    """M2: names are fixed, so one more is a decision and one less a broken promise."""
+    assert set(members(structmem.StructuredMemory)) == METHODS | METHODS_FOR_REPLICATORS
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_every_write_takes_a_reason_and_a_call_id(name: str) -> None:
+    """M8"""
+    parameters = inspect.signature(getattr(structmem.StructuredMemory, name)).parameters
+    for keyword in ("reason", "call_id"):
+        assert parameters[keyword].kind is inspect.Parameter.KEYWORD_ONLY
+        assert parameters[keyword].default is None
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_values_have_the_fields_of_their_contract(name: str) -> None:
+    assert list(getattr(structmem, name).__struct_fields__) == FIELDS[name]
+
+
+@pytest.mark.parametrize("parent", ERRORS)
+def test_errors_are_sorted_by_what_the_caller_does_next(parent: str) -> None:
+    """M9"""
+    assert error_of(parent).__base__ is structmem.StructMemError
+    assert [error_of(code).__base__ for code in ERRORS[parent]] == [error_of(parent)] * len(
+        ERRORS[parent]
+    )
+
+
+def test_every_error_is_in_the_contract_under_its_code() -> None:
+    """M9: an error that nobody listed is one that nobody knows how to answer."""
+    codes = {
+        error.code for name in structmem.__all__ if is_error(error := getattr(structmem, name))
+    }
+    listed = {code for kinds in ERRORS.values() for code in kinds}
+    assert codes == {"struct_mem_error", *ERRORS, *listed}
+
+
+def error_of(code: str) -> type[structmem.StructMemError]:
+    return getattr(structmem, code.title().replace("_", ""))
+
+
+def is_error(value: object) -> bool:
+    return inspect.isclass(value) and issubclass(value, structmem.StructMemError)
