@@ -13,6 +13,7 @@ Invariants checked:
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,11 +30,12 @@ from structmem.schema import Table
 from structmem.values import changed_indexes
 from structmem_journal import (
     START,
+    Event,
+    Header,
     JournalError,
     Position,
     Record,
     UnknownKind,
-    decode_header,
     verify,
 )
 
@@ -54,7 +56,7 @@ def verify_memory(
         head = log.head(live).position
         _check_expected(live, expect)
         if not deep:
-            records = _walk(live, head, progress, lambda _record: None)
+            records = _walk(live, head, progress, lambda *_: None)
             return VerifyReport(head, records)
         return _verify_deep(live, head, progress)
     except UnknownKind as error:
@@ -79,12 +81,12 @@ def _walk(
     live: apsw.Connection,
     head: Position,
     progress: Progress | None,
-    visit: Callable[[Record], None],
+    visit: Callable[[Record, Header, Event], None],
 ) -> int:
     """Check the chain from start to `head`, visiting each record. Returns their count."""
     done, position = 0, START
     for header, record in verify(log.read_all(live, 0)):
-        visit(record)
+        visit(record, header, log.event_of(record, header))
         done, position = done + 1, Position(header.seq, record.digest)
         if progress is not None:
             progress(done, head.seq)
@@ -101,7 +103,7 @@ def _verify_deep(live: apsw.Connection, head: Position, progress: Progress | Non
         replayed = open_writer(copy, max_value_bytes=VALUE_BYTES_MAX)
         try:
             begin_immediate(replayed)
-            count = _walk(live, head, progress, lambda record: _replay(replayed, record))
+            count = _walk(live, head, progress, partial(_replay, replayed))
             tables, rows, content = _compare(live, replayed)
         finally:
             replayed.close()
@@ -115,10 +117,9 @@ def _check_integrity(live: apsw.Connection) -> None:
         raise VerificationFailed(f"SQLite finds damage: {findings[0]}.")
 
 
-def _replay(replayed: apsw.Connection, record: Record) -> None:
-    header = decode_header(record.header)
+def _replay(replayed: apsw.Connection, record: Record, header: Header, event: Event) -> None:
     try:
-        replay.adopt(replayed, record, header)
+        replay.adopt(replayed, record, header, event)
     except replay.Misfit as misfit:
         raise VerificationFailed(
             f"Record {header.seq} ({header.kind}) does not fit those before it. {misfit}."

@@ -25,6 +25,7 @@ from structmem.limits import BATCH_BYTES, BATCH_RECORDS, PAYLOAD_PART_BYTES
 from structmem_journal import (
     START,
     Branched,
+    BrokenChain,
     Effect,
     EpochBegan,
     Erased,
@@ -35,6 +36,7 @@ from structmem_journal import (
     Redone,
     Undone,
     decode_header,
+    decode_payload,
     invariant,
 )
 
@@ -138,8 +140,16 @@ def record_at(connection: apsw.Connection, seq: int) -> Record | None:
     return Record(row[0], row[1], _payload(connection, seq)) if row else None
 
 
+def event_of(record: Record, header: Header) -> Event:
+    """What the record says. Raises `BrokenChain` when its payload is missing: no operation of this
+    version erases one, and the chain, which knows payloads by digest alone, would not notice."""
+    if record.payload is None:
+        raise BrokenChain(header.seq, "its payload is missing")
+    return decode_payload(record.payload)
+
+
 def _payload(connection: apsw.Connection, seq: int) -> bytes | None:
-    """The payload put together; None once it was erased."""
+    """The payload put together; None where there is none."""
     parts = sql.rows(
         connection,
         "SELECT bytes FROM main._structmem_payload WHERE part_id >= ? AND part_id < ?"

@@ -36,7 +36,6 @@ from structmem_journal import (
     Event,
     Header,
     Hidden,
-    Intent,
     Record,
     Redone,
     Row,
@@ -45,7 +44,6 @@ from structmem_journal import (
     SequenceChanged,
     Shown,
     Undone,
-    decode_payload,
 )
 
 
@@ -67,13 +65,8 @@ def apply(connection: apsw.Connection, effects: Sequence[Effect]) -> None:
                 _set_sequence(connection, effect)
 
 
-def adopt(connection: apsw.Connection, record: Record, header: Header) -> None:
-    """Replay a record that was checked to follow the head, and store it. Raises `Misfit`.
-
-    Of an erased record only the header is left: it is stored, and its images stay out.
-    """
-    payload = record.payload
-    event = decode_payload(payload) if payload is not None else Event(Intent(header.kind))
+def adopt(connection: apsw.Connection, record: Record, header: Header, event: Event) -> None:
+    """Replay a record that was checked to follow the head, and store it. Raises `Misfit`."""
     apply(connection, event.effects)
     log.append(connection, record, header, event)
 

@@ -206,9 +206,9 @@ class Transaction:
         Raises `BrokenChain` and its siblings, or `replay.Misfit`.
         """
         header = follow(self.position, record, self._header)
-        if record.payload is not None:
-            self._expect_schema_changes(decode_payload(record.payload).effects)
-        replay.adopt(self.connection, record, header)
+        event = log.event_of(record, header)
+        self._expect_schema_changes(event.effects)
+        replay.adopt(self.connection, record, header, event)
         self._moved_to(header, record)
 
     def earlier_result(self, call: Call) -> WriteResult | None:

@@ -179,6 +179,10 @@ def test_a_witness_position_must_lie_on_the_chain(notes: StructuredMemory) -> No
         ("DELETE FROM _structmem_record WHERE seq = 2", "record 2"),
         ("DELETE FROM _structmem_record WHERE seq = 4", "rowid 2"),
         ("UPDATE _structmem_payload SET bytes = x'00' WHERE part_id = 3 * 1024", "record 3"),
+        (
+            "DELETE FROM _structmem_payload WHERE part_id = 2 * 1024",
+            "its payload is missing",
+        ),
         ("UPDATE _structmem_record SET header = zeroblob(40) WHERE seq = 1", "header"),
         ("UPDATE _structmem_record SET digest = zeroblob(32) WHERE seq = 4", "record 4"),
         ("UPDATE _structmem_record SET standing = 0 WHERE seq = 2", "standing"),
@@ -195,6 +199,19 @@ def test_what_was_changed_is_named(unjournaled: StructuredMemory, damage: str, n
     alter(memory, damage)
     with pytest.raises(VerificationFailed, match=named):
         memory.verify(deep=True)
+
+
+@pytest.mark.parametrize("table", ["payload", "record"])
+def test_a_journal_that_lost_something_fails_the_short_check(
+    unjournaled: StructuredMemory, table: str
+) -> None:
+    """J3"""
+    unjournaled.create_table("t", [Column("a")])
+    unjournaled.insert("t", {"a": 1})
+    key = {"payload": "part_id = 1024", "record": "seq = 1"}[table]
+    alter(unjournaled, f"DELETE FROM _structmem_{table} WHERE {key}")
+    with pytest.raises(VerificationFailed, match="record 1"):
+        unjournaled.verify()
 
 
 def test_time_never_goes_back(memory: StructuredMemory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,16 @@ def test_an_altered_record_is_refused(source: StructuredMemory, replica: Structu
         replica.apply([Record(first.header, first.digest, bytes(payload))])
 
 
+def test_a_record_without_its_payload_is_refused(
+    source: StructuredMemory, replica: StructuredMemory
+) -> None:
+    """R2: its rows would be missing in silence."""
+    first, second, *_ = source.records()
+    with pytest.raises(Diverged, match="payload is missing"):
+        replica.apply([first, Record(second.header, second.digest, None)])
+    assert replica.position().seq == 0
+
+
 def test_a_newer_format_stops(replica: StructuredMemory, source: StructuredMemory) -> None:
     """J2"""
     first = next(source.records())
