@@ -104,7 +104,7 @@ class Capture:
 
         self._connection.authorizer = note
         try:
-            sql.compile_only(self._connection, statement)
+            next(sql.compiled(self._connection, statement))
         finally:
             self._connection.authorizer = None
         for name, db in written:

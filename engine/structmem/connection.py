@@ -25,6 +25,8 @@ from structmem.errors import (
 )
 from structmem.limits import BUSY_TIMEOUT_MS, PAYLOAD_PART_BYTES, ROW_SLACK_BYTES
 
+_CACHED_STATEMENTS = 100  # APSW's own default
+
 
 def open_writer(path: Path, *, max_value_bytes: int) -> apsw.Connection:
     """A connection that may write. The file must exist."""
@@ -39,14 +41,14 @@ def open_writer(path: Path, *, max_value_bytes: int) -> apsw.Connection:
     return connection
 
 
-def open_reader(path: Path) -> apsw.Connection:
+def open_reader(path: Path, *, cached_statements: int = _CACHED_STATEMENTS) -> apsw.Connection:
     """A connection that cannot write to the file. The file must exist."""
-    return _open(path, apsw.SQLITE_OPEN_READONLY)
+    return _open(path, apsw.SQLITE_OPEN_READONLY, cached_statements)
 
 
-def _open(path: Path, flags: int) -> apsw.Connection:
+def _open(path: Path, flags: int, cached_statements: int = _CACHED_STATEMENTS) -> apsw.Connection:
     with translated(path):
-        connection = apsw.Connection(str(path), flags=flags)
+        connection = apsw.Connection(str(path), flags=flags, statementcachesize=cached_statements)
         # Writers queue for this long; readers only ever wait during recovery of the log.
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         # No SQL may corrupt the file through shadow tables or writable_schema.

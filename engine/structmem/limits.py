@@ -24,6 +24,28 @@ QUERY_TIMEOUT_S: Final = 10.0
 QUERY_MEMORY_BYTES: Final = 256 << 20
 """How far one query may grow SQLite's memory, and the result in ours."""
 
+QUERY_HEAP_SLACK_BYTES: Final = 64 << 20
+"""How far above that SQLite's allocator lets its memory grow. It stops what happens between two
+looks at memory, such as a row of 2 000 long values."""
+
+QUERY_MEMORY_VALUES: Final = 4
+"""A query may hold this many of the largest values, whatever the memory bound says."""
+
+STRAIGHT_STEPS_MAX: Final = 400
+"""Steps between two looks, up to which a query may touch values of the largest size: most steps
+take at most 25 ms on 17 MB, so ten seconds. Longer programs get shorter values in proportion."""
+
+LIKE_STEPS: Final = 200
+"""What one LIKE or GLOB counts for among these steps: it compares each byte with each byte of its
+pattern, six seconds for 17 MB and the longest pattern."""
+
+LIKE_PATTERN_BYTES_MAX: Final = 200
+"""Longest pattern of LIKE and GLOB. `instr` has no such bound."""
+
+JSON_PATCH_BYTES_MAX: Final = 256 << 10
+"""Longest value where json_patch runs: it compares each key with each key, two seconds at this
+size."""
+
 PROGRESS_OPCODES: Final = 100
 """SQLite's virtual machine steps between two looks at the clock and at memory. Memory can grow by
 one value of the largest size in a few steps, so looks must be frequent; 100 costs within noise."""

@@ -5,7 +5,8 @@ untyped there. That is dealt with here, once.)
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import apsw
@@ -31,6 +32,33 @@ def first(connection: apsw.Connection, sql: str, params: Params = ()) -> tuple[A
     if row is not None:
         cast("apsw.Cursor", cursor).close(True)
     return row
+
+
+@contextmanager
+def once(
+    connection: apsw.Connection, sql: str, params: Params = (), *, explain: bool = False
+) -> Generator[Iterator[tuple[Any, ...]]]:
+    """The rows of a statement that is compiled for this one use, and ended with it. With `explain`
+    they are the steps of its program instead."""
+    cursor = connection.cursor()
+    try:
+        rows = cursor.execute(  # pyright: ignore[reportUnknownMemberType]
+            sql, params, can_cache=False, explain=1 if explain else -1
+        )
+        yield cast("Iterator[tuple[Any, ...]]", rows)
+    finally:
+        cursor.close(True)
+
+
+def compiled(connection: apsw.Connection, sql: str) -> Iterator[apsw.ext.QueryDetails]:
+    """Each statement of `sql`, compiled and not run. What is only spaces, comments and semicolons
+    is no statement. The later ones are compiled when asked for."""
+    rest: str | None = sql
+    while rest:
+        found = apsw.ext.query_info(connection, rest)  # pyright: ignore[reportUnknownMemberType]
+        rest = found.query_remaining
+        if found.has_vdbe:
+            yield found
 
 
 def run(connection: apsw.Connection, sql: str, params: Params = ()) -> None:
@@ -63,8 +91,3 @@ def integers(numbers: Sequence[int]) -> Any:
     """`numbers` (64-bit, not empty) as one parameter for the table function `carray(?)`, so that a
     statement takes any count of them."""
     return apsw.carray(array("q", numbers))  # pyright: ignore[reportUnknownMemberType]
-
-
-def compile_only(connection: apsw.Connection, statement: str) -> None:
-    """Compile `statement` without running it, so that SQLite's authorizer is asked about it."""
-    apsw.ext.query_info(connection, statement)  # pyright: ignore[reportUnknownMemberType]

@@ -1,0 +1,157 @@
+"""Why SQL that a model wrote did not run, said so that the model can do better.
+
+SQLite tells what went wrong in a sentence, and names what it could not find. Here that becomes one
+of our errors, with the nearest existing name, or with the operation that writes.
+"""
+
+import re
+from collections.abc import Iterable
+
+import apsw
+
+from structmem.errors import InvalidCall, NoSuchColumn, NoSuchTable, QueryLimit, WriteInQuery
+from structmem.guard import CHECKS, Action, Seen
+from structmem.identifiers import fold, nearest
+from structmem.limits import LIKE_PATTERN_BYTES_MAX
+from structmem.schema_clone import Columns, columns_near
+
+_NAMES_LISTED_MAX = 20
+
+_NO_TABLE = re.compile(r"no such table: (?P<name>.*)", re.DOTALL)
+_NO_COLUMN = re.compile(
+    r"no such column: (?P<name>.*?)(?P<quoted> - should this be a string literal .*)?", re.DOTALL
+)
+
+# The first two words of a statement, past comments. It only chooses a hint.
+_FIRST_WORDS = re.compile(
+    r"(?:\s|--[^\n]*|/\*.*?\*/)*(\w+)(?:\s+(?:temp|temporary|unique|virtual)\b)*\s*(\w*)",
+    re.DOTALL | re.IGNORECASE,
+)
+_OPERATIONS = {
+    "insert": "insert",
+    "replace": "insert",
+    "update": "update",
+    "delete": "delete",
+    "create table": "create_table",
+    "create index": "create_index",
+    "drop table": "drop_table",
+    "drop index": "drop_index",
+    "alter table": "add_column",
+}
+_WRITES = {
+    apsw.SQLITE_INSERT: "insert",
+    apsw.SQLITE_UPDATE: "update",
+    apsw.SQLITE_DELETE: "delete",
+}
+
+
+def no_such_table(name: str, columns: Columns) -> NoSuchTable:
+    close = nearest(name.rpartition(".")[2], columns)
+    hint = f"Did you mean {close!r}?" if close else f"The tables are: {_listed(columns)}."
+    return NoSuchTable(f"no such table: {name}.", hint=hint)
+
+
+def no_such_column(name: str, *, quoted: bool, columns: Iterable[str]) -> NoSuchColumn:
+    bare = name.strip('"') if quoted else name.rpartition(".")[2]
+    known = list(dict.fromkeys(columns))
+    close = nearest(bare, known)
+    hint = f"Did you mean {close!r}?" if close else f"The columns are: {_listed(known)}."
+    if quoted:
+        text = "'" + bare.replace("'", "''") + "'"
+        hint += f" Text goes in single quotes: {text}."
+    return NoSuchColumn(f"no such column: {name}.", hint=hint)
+
+
+def _listed(names: Iterable[str]) -> str:
+    known = list(names)
+    more = f" and {len(known) - _NAMES_LISTED_MAX} more" if len(known) > _NAMES_LISTED_MAX else ""
+    return (", ".join(map(repr, known[:_NAMES_LISTED_MAX])) or "none yet") + more
+
+
+def not_reading(text: str, action: Action | None) -> InvalidCall:
+    """The error for a statement that does more than read. `action` is what the guard refused, None
+    for a statement about which SQLite did not ask and that has no result."""
+    match action:
+        case Action(code=apsw.SQLITE_TRANSACTION | apsw.SQLITE_SAVEPOINT):
+            return WriteInQuery(
+                "SQL cannot begin or end a transaction here: each call is one.",
+                hint="Leave it out; `undo` takes an operation back.",
+            )
+        case Action(code=apsw.SQLITE_ATTACH | apsw.SQLITE_DETACH):
+            return WriteInQuery("A memory reads its own file only: nothing can be attached to it.")
+        case Action(code=apsw.SQLITE_PRAGMA, first=name):
+            return _pragma_refused(str(name))
+        case Action(code=apsw.SQLITE_FUNCTION, second=name):
+            return _refused(f"no such function: {name}")
+        case _:
+            return WriteInQuery(
+                "query only reads; this SQL would do more. Nothing was changed.",
+                hint=_instead(text, action),
+            )
+
+
+def _pragma_refused(name: str) -> WriteInQuery:
+    if fold(name) in CHECKS:
+        return WriteInQuery(
+            f"PRAGMA {name} needs the table to look at.", hint=f"Write PRAGMA {name}(table)."
+        )
+    return WriteInQuery(
+        f"PRAGMA {name} cannot be used like this: only PRAGMAs that read can.",
+        hint="PRAGMA table_info(table), index_list(table) and foreign_key_list(table) tell the "
+        "schema; so does `describe`.",
+    )
+
+
+def _instead(text: str, action: Action | None) -> str:
+    """What to do instead. Method names stand in backticks, so that callers can rename them."""
+    words = _FIRST_WORDS.match(text)
+    first, second = (fold(word) for word in words.groups()) if words else ("", "")
+    if action and action.first == "sqlite_temp_master":
+        return "For an intermediate result write WITH name AS (SELECT ...) before the SELECT."
+    if first in ("vacuum", "reindex", "analyze"):
+        return "A memory looks after its file itself."
+    if first in ("with", "explain"):
+        operation = _WRITES.get(action.code if action else 0)
+    else:
+        operation = _OPERATIONS.get(first) or _OPERATIONS.get(f"{first} {second}")
+    return f"Use `{operation or 'execute'}` to change the memory."
+
+
+def data_and_schema() -> InvalidCall:
+    return InvalidCall(
+        "One query cannot read both the schema (sqlite_schema, pragma_...) and data.",
+        hint="Send two: first ask the schema, SELECT name, sql FROM sqlite_schema; then query the "
+        "tables it names.",
+    )
+
+
+def not_text() -> InvalidCall:
+    return InvalidCall(
+        "A value in the result is text that is not valid UTF-8.",
+        hint="Select CAST(... AS BLOB) to read its bytes.",
+    )
+
+
+def explain(error: apsw.Error, text: str, seen: Seen, columns: Columns) -> InvalidCall:
+    """Our error for SQL that SQLite, or the guard that has `seen` it, refused to compile or run.
+    `columns` are the names that hints can offer."""
+    if isinstance(error, apsw.AuthError):
+        if seen.refused is None and seen.hidden is not None:
+            return no_such_table(seen.hidden, columns)
+        return not_reading(text, seen.refused)
+    message = str(error)
+    if table := _NO_TABLE.fullmatch(message):
+        return no_such_table(table["name"], columns)
+    if column := _NO_COLUMN.fullmatch(message):
+        near = columns_near(columns, text)
+        return no_such_column(column["name"], quoted=bool(column["quoted"]), columns=near)
+    if message.startswith("LIKE or GLOB pattern too complex"):
+        return QueryLimit(
+            f"A pattern of LIKE or GLOB is longer than {LIKE_PATTERN_BYTES_MAX} bytes.",
+            hint="To find a long text write instr(column, text) > 0.",
+        )
+    return _refused(message)
+
+
+def _refused(message: str) -> InvalidCall:
+    return InvalidCall(f"SQLite refuses this: {message}.")
