@@ -117,10 +117,13 @@ class Capture:
                 yield name
 
     def _on_change(self, change: apsw.PreUpdate) -> None:
-        if change.database_name == "main" and _is_users(change.table_name):
+        rowids = self._hooked.get(change.table_name)
+        if rowids is None or change.database_name != "main":
+            if change.database_name != "main" or not _is_users(change.table_name):
+                return
             rowids = self._hooked.setdefault(change.table_name, set())
-            rowids.add(change.rowid)
-            rowids.add(change.rowid_new)
+        rowids.add(change.rowid)
+        rowids.add(change.rowid_new)
 
 
 def _is_users(table: str) -> bool:

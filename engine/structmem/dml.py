@@ -60,7 +60,9 @@ def insert(tx: Transaction, table: Table, rows: Sequence[Fields]) -> Change:
         watched = [i for i in range(len(columns)) if _may_alter(table, columns[i], values, i)]
         statement = _insert_statement(table, columns, watched)
         tx.arm(statement)
-        for given in values:
+        if not watched:
+            rowids += [rowid for (rowid,) in sql.each_of_many(tx.connection, statement, values)]
+        for given in values if watched else ():
             for rowid, *stored in sql.each(tx.connection, statement, given):
                 rowids.append(rowid)
                 altered += _alterations(table, columns, watched, given, stored)
@@ -78,11 +80,12 @@ def update(tx: Transaction, table: Table, fields: Fields, rowids: Sequence[int])
     statement = (
         f"UPDATE main.{quote(table.name)} SET {assignments}"
         f" WHERE {table.rowid_name} IN (SELECT value FROM carray(?))"
-        f" RETURNING 1{_list(columns[i] for i in watched)}"
     )
+    if watched:
+        statement += f" RETURNING {', '.join(quote(columns[i]) for i in watched)}"
     tx.arm(statement)
     altered: list[str] = []
-    for _, *stored in sql.each(tx.connection, statement, [*given, sql.integers(rowids)]):
+    for stored in sql.each(tx.connection, statement, [*given, sql.integers(rowids)]):
         altered = altered or _alterations(table, columns, watched, given, stored)
     return Change(len(rowids), list(rowids), altered)
 
