@@ -84,7 +84,7 @@ class Sandbox(Generic[G]):
             return []
         unbound = [None] * len(statement.parameters)
         with sql.once(self.connection, statement.text, unbound, explain=True) as steps:
-            return [Instruction(name, str(p4)) for _at, name, _p1, _p2, _p3, p4, *_rest in steps]
+            return list(_instructions(steps))
 
     def run(
         self, statement: Statement, params: sql.Params
@@ -113,3 +113,15 @@ class Sandbox(Generic[G]):
     def _run_ours(self, statement: str) -> None:
         with self.gate.ours(), sql.once(self.connection, statement):
             pass
+
+
+def _instructions(steps: Iterator[tuple[Any, ...]]) -> Iterator[Instruction]:
+    while True:
+        try:
+            _address, name, _p1, _p2, _p3, operand, *_rest = next(steps)
+        except StopIteration:
+            return
+        except UnicodeDecodeError:  # a constant, of bytes that are no text; the next one follows
+            yield Instruction("String8", "")
+        else:
+            yield Instruction(name, str(operand))
