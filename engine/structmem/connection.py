@@ -84,6 +84,11 @@ def translate(error: apsw.Error, path: Path) -> StructMemError:
                 f"There is no room left for {path.name}; nothing was changed.",
                 hint="Free some space, then repeat the call.",
             )
+        case apsw.NoMemError():
+            return Full(
+                "There is not enough memory for this call now; nothing was changed.",
+                hint="Make it smaller, or try again when no large query runs in this process.",
+            )
         case apsw.ConstraintError():
             return ConstraintFailed(f"The change breaks a rule of the schema: {error}.")
         case apsw.MismatchError():

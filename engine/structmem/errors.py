@@ -90,7 +90,7 @@ class Busy(Unavailable):
 
 
 class Full(Unavailable):
-    """The disk, or the memory's size limit, has no room left; nothing was changed."""
+    """The disk, the file's size limit or memory has no room left; nothing was changed."""
 
 
 class StreamUnavailable(Unavailable):

@@ -14,6 +14,7 @@ from structmem.cli.json_values import to_json
 from structmem_journal import Value
 
 _CELL_CHARACTERS = 60
+_PIPE_WIDTH = 10_000
 
 
 def exit_code(error: StructMemError) -> int:
@@ -106,7 +107,8 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Text]]) -> None:
         table.add_column(Text(column), overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    # A pipe has no width to fit into: a row stays one line there.
+    Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
 
 
 def _cell(value: Value) -> Text:
