@@ -152,7 +152,7 @@ PUBLISHER: Final[Lifecycle] = {
     State.CONNECTING: {Event.CONNECTED: State.RECONCILING, **_ALIVE},
     State.RECONCILING: {Event.RECONCILED: State.PUBLISHING, **_ALIVE},
     State.PUBLISHING: _ALIVE,
-    State.FAILED: {Event.CLOSED: State.FAILED},
+    State.FAILED: {},
     State.CLOSED: {},
 }
 """Nothing is published but in PUBLISHING, and the only way there is to reconcile."""
@@ -162,7 +162,7 @@ REPLICA: Final[Lifecycle] = {
     State.RESOLVING: {Event.RESOLVED: State.LOCATING, **_ALIVE},
     State.LOCATING: {Event.LOCATED: State.FOLLOWING, **_ALIVE},
     State.FOLLOWING: _ALIVE,
-    State.FAILED: {Event.CLOSED: State.FAILED},
+    State.FAILED: {},
     State.CLOSED: {},
 }
 """Nothing is applied but in FOLLOWING, and the only way there is to find one's place."""

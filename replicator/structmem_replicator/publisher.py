@@ -1,0 +1,327 @@
+"""Publishes a memory's journal: whatever is committed and not yet on the stream, frame by frame.
+
+The journal is the outbox. There is nothing else to keep: how far the stream is, the stream says.
+
+Invariants:
+
+- One message is in flight. It is built on the last message of the subject as that was read or
+  acknowledged on this very connection, and carries the expectation that it still is the last.
+- Nothing is published between a doubt and a reconciliation. Doubt is every answer but a plain ack,
+  every new connection, and a timer.
+- A record is published only after its commit is on disk, because it is read back from the journal.
+- A frame counts as replicated when it was acknowledged *and* the message it was built on was then
+  read and is still the one it was: sequences are reused after a lost tail, and the server's check
+  alone passes by coincidence.
+- The expectation 0 is never used once the memory has been published, unless a person said so: an
+  emptied subject has no fence.
+"""
+
+import asyncio
+from typing import Final, NamedTuple, assert_never
+
+import msgspec
+from structmem import StructuredMemory
+from structmem.errors import Diverged, Fenced, Unavailable
+from structmem_journal import START, Record, decode_header
+
+from structmem_replicator import frames, local, protocol
+from structmem_replicator.errors import (
+    Conflict,
+    NotAFrame,
+    StreamEmptied,
+    StreamGap,
+    Undecided,
+    Unreachable,
+)
+from structmem_replicator.frames import Claim, Frame
+from structmem_replicator.pacing import Backoff, wait_at_most, wake
+from structmem_replicator.progress import Progress
+from structmem_replicator.protocol import Event, FrameVerdict, HeadVerdict, State
+from structmem_replicator.search import find_last_known
+from structmem_replicator.subjects import frames_subject, label_subject
+from structmem_replicator.transport import Message, Transport
+
+FRAME_RECORDS_MAX: Final = 1000
+FRAME_BYTES_MAX: Final = 256 << 10
+"""What a frame is filled up to. Larger ones carry hardly more per second, and the look at the
+message before takes milliseconds for each hundred kilobytes."""
+
+POLL_S: Final = 0.1
+"""How often to look for commits of other processes on the same file; ours are told."""
+
+RECONCILE_S: Final = 30.0
+"""How often to look at the stream although nothing seems wrong."""
+
+BACKOFF_FIRST_S: Final = 0.05
+BACKOFF_MOST_S: Final = 5.0
+
+EMPTY_LOOKS: Final = 3
+"""A leader that has just been elected can answer from before its time, so an empty subject is
+believed only when it is seen this often in a row."""
+
+
+class Base(NamedTuple):
+    """The message that the next one is built on; sequence 0: the subject is empty."""
+
+    sequence: int
+    fingerprint: bytes
+
+
+class Label(msgspec.Struct, frozen=True):
+    """What is retained on a label's subject: for people, the subject says it all."""
+
+    label: str
+    id: str
+
+
+class Publisher:
+    """One memory, published through one transport. `run` goes on until cancelled.
+
+    With `new_stream` an emptied subject is taken as meant: the whole journal is published again.
+    """
+
+    def __init__(
+        self, memory: StructuredMemory, transport: Transport, *, new_stream: bool = False
+    ) -> None:
+        self.progress = Progress(protocol.PUBLISHER)
+        self.memory = memory
+        self._transport = transport
+        self._subject = frames_subject(memory.id)
+        self._may_begin_anew = new_stream
+        self._generation = 0
+        self._base = Base(0, b"")
+        self._on_stream = START
+        self._reconcile_at = 0.0
+        self._empty_looks = 0
+        self._backoff = Backoff(BACKOFF_FIRST_S, BACKOFF_MOST_S)
+        self._committed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Publish until cancelled. Raises what must stop: `Fenced`, `Diverged`, `StreamEmptied` …;
+        everything that passes is waited out."""
+        loop = asyncio.get_running_loop()
+        unsubscribe = self.memory.on_commit(lambda _: wake(loop, self._committed))
+        try:
+            while True:
+                try:
+                    await self.step()
+                except Unavailable as error:
+                    self.progress.move(Event.IN_DOUBT, error)
+                    await asyncio.sleep(self._backoff.next_delay_s())
+        finally:
+            unsubscribe()
+
+    async def close(self) -> None:
+        """Give the connection up, after `run` has ended."""
+        await self._transport.close()
+
+    async def step(self) -> None:
+        """Do the next thing; `Unavailable` means in doubt."""
+        match self.progress.state:
+            case State.CONNECTING:
+                self._generation = await self._transport.connect()
+                self.progress.move(Event.CONNECTED)
+            case State.RECONCILING:
+                await self._reconcile()
+            case _:
+                await self._publish_or_rest()
+
+    # -- reconciling ---------------------------------------------------------------------------
+
+    async def _reconcile(self) -> None:
+        head = await self._transport.last(self._subject)
+        claim = await self._claim(head)
+        verdict = await asyncio.to_thread(local.judge_head, self.memory, claim)
+        self.progress.count("reconciled")
+        match verdict:
+            case HeadVerdict.EMPTY:
+                await self._stand_at(0, _base(head))
+            case HeadVerdict.MINE | HeadVerdict.BEHIND:
+                assert isinstance(claim, Claim)
+                await self._check_predecessor(claim)
+                await self._stand_at(protocol.published_up_to(claim), _base(head))
+            case HeadVerdict.DEAD:
+                self.progress.count("dead")
+                await self._stand_at(await self._search_on_stream(), _base(head))
+            case HeadVerdict.AHEAD:
+                assert head is not None
+                await self._catch_up(head.sequence)
+                return
+            case HeadVerdict.FENCED | HeadVerdict.FORKED:
+                raise self._beaten(verdict, claim)
+            case _:
+                assert_never(verdict)
+        await self._publish_label()
+        self._reconcile_at = asyncio.get_running_loop().time() + RECONCILE_S
+        self.progress.move(Event.RECONCILED)
+
+    async def _claim(self, message: Message | None) -> Claim | NotAFrame | None:
+        if message is None:
+            return None
+        return await asyncio.to_thread(local.read_claim, message, self.memory.id)
+
+    async def _check_predecessor(self, claim: Claim) -> None:
+        """A frame of mine at the head proves nothing about what it was let in upon."""
+        if claim.built_on == 0:
+            return
+        before = await self._claim(await self._transport.read(claim.built_on))
+        verdict = await asyncio.to_thread(local.judge_predecessor, self.memory, before)
+        if verdict != HeadVerdict.MINE:
+            raise self._beaten(verdict, before)
+
+    async def _search_on_stream(self) -> int:
+        """How far the subject holds my chain, when its last message does not say."""
+        known = await find_last_known(self._transport, self._subject, self.memory)
+        return 0 if known is None else protocol.published_up_to(frames.claim_of(known))
+
+    async def _stand_at(self, seq: int, base: Base) -> None:
+        """The stream holds my chain up to `seq`, and the next message is built on `base`."""
+        position = await asyncio.to_thread(self.memory.position_at, seq)
+        assert position is not None
+        if seq == 0:
+            await self._check_may_begin()
+        else:
+            await self._note_published(base.sequence)
+        self._base, self._on_stream = base, position
+        self.progress.reach(position)
+
+    async def _check_may_begin(self) -> None:
+        """Nothing of this memory is on the stream. Is that so because it never was?"""
+        if self._may_begin_anew or await asyncio.to_thread(self.memory.bookmark) is None:
+            return
+        self._empty_looks += 1
+        message = f"The stream holds nothing of memory {self.memory.id}, which was published."
+        if self._empty_looks < EMPTY_LOOKS:
+            raise Unreachable(message)
+        raise StreamEmptied(
+            message,
+            hint="Find out what became of the stream. To publish the whole journal again to this "
+            "one, say that it is new (new_stream=True, --new-stream).",
+        )
+
+    async def _catch_up(self, up_to: int) -> None:
+        """Take what the stream has beyond my head: this file lost its own last commits, or is an
+        older copy. What is not of my chain raises `Diverged`."""
+        before = await asyncio.to_thread(self.memory.position)
+        intake = local.Intake(self.memory, self.progress.count)
+        known = await find_last_known(self._transport, self._subject, self.memory)
+        sequence = 1 if known is None else known.sequence + 1
+        while sequence <= up_to:
+            message = await self._transport.next(self._subject, sequence)
+            if message is None:
+                break
+            if await asyncio.to_thread(intake.take, message) == FrameVerdict.GAP:
+                break
+            sequence = message.sequence + 1
+        if await asyncio.to_thread(self.memory.position) == before:
+            raise StreamGap(
+                f"The stream is ahead of this primary, which is at {before.seq}, but does not hold "
+                "the records in between.",
+                hint="Restore the file from a snapshot or a replica.",
+            )
+
+    def _beaten(self, verdict: HeadVerdict, claim: Claim | NotAFrame | None) -> Fenced | Diverged:
+        assert isinstance(claim, Claim)
+        here = f"this one is at {self.memory.position().seq} in epoch {self.memory.epoch()}"
+        if verdict == HeadVerdict.FENCED:
+            return Fenced(
+                f"Another primary has taken over in epoch {claim.epoch}; {here}.",
+                hint="Stop writing here. Keep this file; follow the new primary into another one.",
+            )
+        return Diverged(
+            f"Another writer has published record {claim.last} in the same epoch; {here}.",
+            hint="Two copies of one file were written. Stop both, and choose one.",
+        )
+
+    async def _publish_label(self) -> None:
+        """Say under which label this memory can be found, once and for all."""
+        subject = label_subject(self.memory.label, self.memory.id)
+        if await self._transport.last(subject) is not None:
+            return
+        body = msgspec.json.encode(Label(self.memory.label, self.memory.id))
+        try:
+            await self._transport.publish(subject, body, {}, expected=0)
+        except Conflict:
+            self.progress.count("label_conflicts")
+
+    # -- publishing ----------------------------------------------------------------------------
+
+    async def _publish_or_rest(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._transport.generation != self._generation or now >= self._reconcile_at:
+            self.progress.move(Event.IN_DOUBT)
+            return
+        frame = await asyncio.to_thread(self._next_frame)
+        if frame is None:
+            await self._rest()
+        else:
+            await self._publish(frame)
+
+    async def _rest(self) -> None:
+        self._backoff.reset()
+        self.progress.content()
+        await wait_at_most(self._committed, POLL_S)
+        self._committed.clear()
+
+    def _next_frame(self) -> Frame | None:
+        """Everything committed and not on the stream, up to a frame's limits; at least a record."""
+        after = self._on_stream
+        if self.memory.position().seq <= after.seq:
+            return None
+        records: list[Record] = []
+        size, epoch = 0, None
+        for record in self.memory.records(after=after):
+            record_epoch = decode_header(record.header).epoch
+            size += len(record.header) + len(record.payload or b"")
+            full = size > FRAME_BYTES_MAX or len(records) == FRAME_RECORDS_MAX
+            if records and (full or record_epoch != epoch):
+                break
+            records.append(record)
+            epoch = record_epoch
+        return frames.build(self.memory.id, after, records)
+
+    async def _publish(self, frame: Frame) -> None:
+        body = await asyncio.to_thread(frames.encode, frame)
+        offset = 0
+        while offset < len(body):
+            headers, data = frames.cut(
+                frame,
+                body,
+                offset,
+                expected=self._base.sequence,
+                bytes_max=self._transport.message_bytes_max,
+            )
+            await self._publish_message(headers, data)
+            offset += len(data)
+        await self._note_published(self._base.sequence)
+        self._on_stream = frame.after
+        self._backoff.reset()
+        self.progress.count("frames")
+        self.progress.count("records", len(frame.records))
+        self.progress.reach(frame.after)
+
+    async def _publish_message(self, headers: dict[str, str], data: bytes) -> None:
+        base = self._base
+        sequence = await self._transport.publish(
+            self._subject, data, headers, expected=base.sequence
+        )
+        self.progress.count("messages")
+        if base.sequence and _base(await self._transport.read(base.sequence)) != base:
+            raise Undecided(
+                f"The message before {sequence} is no longer the one it was built on: the stream "
+                "has lost its tail, or the server answers from before that."
+            )
+        self._base = Base(sequence, frames.fingerprint(headers, data))
+
+    async def _note_published(self, sequence: int) -> None:
+        """Remember in the file, once, that the memory has been published."""
+        self._may_begin_anew = False
+        self._empty_looks = 0
+        if await asyncio.to_thread(self.memory.bookmark) is None:
+            await asyncio.to_thread(self.memory.apply, (), bookmark=sequence)
+
+
+def _base(message: Message | None) -> Base:
+    if message is None:
+        return Base(0, b"")
+    return Base(message.sequence, frames.fingerprint(message.headers, message.data))
