@@ -12,14 +12,7 @@ class TransportError(StreamUnavailable):
 
 
 class Conflict(TransportError):
-    """Not stored: another message is the last of the subject. Read it and decide.
-
-    `sequence` is that message's sequence, if the server said it.
-    """
-
-    def __init__(self, message: str, *, sequence: int | None = None) -> None:
-        super().__init__(message)
-        self.sequence = sequence
+    """Not stored: another message is the last of the subject. Read it and decide."""
 
 
 class Undecided(TransportError):

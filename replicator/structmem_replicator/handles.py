@@ -237,6 +237,8 @@ def follow(
 
 def _transport(servers: Servers, settings: ConnectionSettings, *, create: bool) -> Transport:
     if isinstance(servers, MemoryStream):
+        if settings:
+            raise InvalidCall("A stream inside this process takes no connection settings.")
         return MemoryTransport(servers)
     return JetStreamTransport(servers, settings, create=create)
 

@@ -45,6 +45,8 @@ from structmem_replicator.transport import EXPECTED_HEADER, Message, message_byt
 REQUEST_TIMEOUT_S: Final = 5.0
 """A cluster without a leader answers after 4-7 s or not at all; waiting longer tells no more."""
 
+CLOSE_TIMEOUT_S: Final = 1.0
+
 PING_INTERVAL_S: Final = 3
 PINGS_OUTSTANDING_MAX: Final = 2
 """A peer that went away without a word is noticed after three intervals."""
@@ -108,8 +110,8 @@ _NEED_NKEYS: Final = ("credentials", "nkey", "nkey_seed")
 class JetStreamTransport:
     """A `Transport` over NATS JetStream.
 
-    `servers` is a URL or several. With `create` a missing stream is made, without it is waited for.
-    Raises `InvalidCall` for settings that cannot be.
+    `servers` is a URL or several, also with commas between them. With `create` a missing stream is
+    made, without it is waited for. Raises `InvalidCall` for settings that cannot be.
     """
 
     def __init__(
@@ -121,7 +123,8 @@ class JetStreamTransport:
     ) -> None:
         settings = settings or {}
         _check(settings)
-        self._servers = [servers] if isinstance(servers, str) else list(servers)
+        given = [servers] if isinstance(servers, str) else servers
+        self._servers = [url.strip() for urls in given for url in urls.split(",") if url.strip()]
         if not self._servers:
             raise InvalidCall("No server is given.", hint="Pass a URL such as nats://host:4222.")
         self._options = _client_options(settings)
@@ -188,7 +191,8 @@ class JetStreamTransport:
         except (nats.errors.Error, OSError, TimeoutError) as error:
             await _close(client)
             raise Unreachable(
-                f"No connection to {self._names()}: {self._complaint or error}."
+                f"No connection to {self._names()}: {self._complaint or error}.",
+                hint="Is it the right server? One that refuses the credentials may just hang up.",
             ) from error
         self._client, self._lost = client, lost
         try:
@@ -483,8 +487,10 @@ class JetStreamReader:
 
 
 async def _close(client: Client) -> None:
+    # After a TLS handshake that failed, asyncio waits for ever for the end of the connection.
     with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
-        await client.close()
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await client.close()
 
 
 def _check(settings: ConnectionSettings) -> None:

@@ -180,8 +180,7 @@ def publish_error(error: Error, subject: str) -> TransportError:
     """What a refusal to store means, by what the publisher does next."""
     says = f"{subject}: {error.description} ({error.code}/{error.err_code})."
     if error.err_code == _WRONG_LAST_SEQUENCE:
-        last = error.description.rpartition(" ")[2]
-        return Conflict(says, sequence=int(last) if last.isdecimal() else None)
+        return Conflict(says)
     if error.err_code in _IN_FLIGHT:
         return Undecided(says)
     if error.err_code in _NO_ROOM:

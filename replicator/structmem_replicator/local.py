@@ -12,7 +12,7 @@ from structmem.errors import Diverged
 
 from structmem_replicator import protocol
 from structmem_replicator.errors import NotAFrame
-from structmem_replicator.frames import Assembly, Claim, Frame, checked_claim, claim_of
+from structmem_replicator.frames import Assembly, Claim, Frame, checked_claim
 from structmem_replicator.protocol import FrameVerdict, HeadVerdict
 from structmem_replicator.transport import Message
 
@@ -35,9 +35,8 @@ def read_claim(message: Message, memory_id: str) -> Claim | NotAFrame:
 
 def sight(memory: StructuredMemory, message: Message) -> Sighting:
     """Whether the message's frame is on the memory's chain, beyond its head, or neither."""
-    try:
-        claim = claim_of(message)
-    except NotAFrame:
+    claim = read_claim(message, memory.id)
+    if isinstance(claim, NotAFrame):
         return Sighting.NOTHING
     if memory.position_at(claim.last) == claim.after:
         return Sighting.KNOWN

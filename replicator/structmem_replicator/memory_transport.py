@@ -88,10 +88,7 @@ class MemoryStream:
             last = self._subjects.get(subject, [])
             standing = last[-1].sequence if last else 0
             if standing != expected:
-                raise Conflict(
-                    f"The last message of {subject} is {standing}, not {expected}.",
-                    sequence=standing,
-                )
+                raise Conflict(f"The last message of {subject} is {standing}, not {expected}.")
             self._check_room(len(data))
             self._last_sequence += 1
             stored = {**headers, EXPECTED_HEADER: str(expected)}

@@ -17,7 +17,8 @@ from that one question, the epoch, and who is ahead:
 
 Invariants:
 
-- *Dead* (an old writer's frame that got in after it lost) is never applied and stops nobody.
+- *Dead* (an old writer's frame that got in after it lost) is never applied and stops nobody. It
+  hides nothing either: what stands before it is judged in its place.
 - A frame of a higher epoch fences a publisher even if it extends the publisher's chain: somebody
   else writes now.
 - Only a frame that was read says fenced, forked or diverged; no error code of the stream does.
@@ -95,13 +96,15 @@ def judge_predecessor(
     """What the message means on which a known last message was built.
 
     After a lost tail another writer's frame can stand there, and the server let ours follow it by
-    coincidence. MINE: nothing is wrong.
+    coincidence. MINE: nothing is wrong. DEAD: it says nothing; what stands before it does.
     """
     match judge_head(claim, head=head, epoch=epoch, position_at=position_at):
         case HeadVerdict.FENCED:
             return HeadVerdict.FENCED
         case HeadVerdict.FORKED | HeadVerdict.AHEAD:
             return HeadVerdict.FORKED
+        case HeadVerdict.EMPTY | HeadVerdict.DEAD:
+            return HeadVerdict.DEAD
         case _:
             return HeadVerdict.MINE
 

@@ -67,6 +67,20 @@ class Base(NamedTuple):
     fingerprint: bytes
 
 
+class Seen(NamedTuple):
+    """A message of the subject, and what it would mean as the last one."""
+
+    sequence: int
+    claim: Claim | NotAFrame | None
+    verdict: HeadVerdict
+
+    @property
+    def claim_(self) -> Claim:
+        """The claim of a message that is a frame."""
+        assert isinstance(self.claim, Claim)
+        return self.claim
+
+
 class Label(msgspec.Struct, frozen=True):
     """What is retained on a label's subject: for people, the subject says it all."""
 
@@ -129,50 +143,65 @@ class Publisher:
     # -- reconciling ---------------------------------------------------------------------------
 
     async def _reconcile(self) -> None:
-        head = await self._transport.last(self._subject)
-        claim = await self._claim(head)
-        verdict = await asyncio.to_thread(local.judge_head, self.memory, claim)
         self.progress.count("reconciled")
-        match verdict:
-            case HeadVerdict.EMPTY:
-                await self._stand_at(0, _base(head))
+        last = await self._transport.last(self._subject)
+        base = _base(last)
+        head = await self._see(last)
+        if head.verdict == HeadVerdict.DEAD:
+            self.progress.count("dead")
+            head = await self._last_alive(base.sequence)
+        match head.verdict:
+            case HeadVerdict.EMPTY | HeadVerdict.DEAD:
+                await self._stand_at(0, base)
             case HeadVerdict.MINE | HeadVerdict.BEHIND:
-                assert isinstance(claim, Claim)
-                await self._check_predecessor(claim)
-                await self._stand_at(protocol.published_up_to(claim), _base(head))
-            case HeadVerdict.DEAD:
-                self.progress.count("dead")
-                await self._stand_at(await self._search_on_stream(), _base(head))
+                await self._check_predecessor(head)
+                await self._stand_at(protocol.published_up_to(head.claim_), base)
             case HeadVerdict.AHEAD:
-                assert head is not None
                 await self._catch_up(head.sequence)
                 return
             case HeadVerdict.FENCED | HeadVerdict.FORKED:
-                raise self._beaten(verdict, claim)
+                raise self._beaten(head)
             case _:
-                assert_never(verdict)
+                assert_never(head.verdict)
         await self._publish_label()
         self._reconcile_at = asyncio.get_running_loop().time() + RECONCILE_S
         self.progress.move(Event.RECONCILED)
 
-    async def _claim(self, message: Message | None) -> Claim | NotAFrame | None:
+    async def _see(self, message: Message | None) -> Seen:
+        """What a message of the subject is, and what it would mean as the last one."""
         if message is None:
-            return None
-        return await asyncio.to_thread(local.read_claim, message, self.memory.id)
+            return Seen(0, None, HeadVerdict.EMPTY)
+        claim = await asyncio.to_thread(local.read_claim, message, self.memory.id)
+        verdict = await asyncio.to_thread(local.judge_head, self.memory, claim)
+        return Seen(message.sequence, claim, verdict)
 
-    async def _check_predecessor(self, claim: Claim) -> None:
-        """A frame of mine at the head proves nothing about what it was let in upon."""
-        if claim.built_on == 0:
+    async def _last_alive(self, up_to: int) -> Seen:
+        """The last message up to a sequence that is not dead."""
+        known = await find_last_known(self._transport, self._subject, self.memory, up_to=up_to)
+        alive = await self._see(known)
+        sequence = alive.sequence + 1
+        while (message := await self._transport.next(self._subject, sequence)) is not None:
+            if message.sequence > up_to:
+                break
+            seen = await self._see(message)
+            alive = alive if seen.verdict == HeadVerdict.DEAD else seen
+            sequence = message.sequence + 1
+        return alive
+
+    async def _check_predecessor(self, head: Seen) -> None:
+        """A frame of mine at the head proves nothing about what it was let in upon.
+
+        One predecessor is enough: nothing was published upon a message before its own was looked
+        at. Only where it says nothing (it is dead, or gone), what stands before it must."""
+        built_on = head.claim_.built_on
+        if built_on == 0:
             return
-        before = await self._claim(await self._transport.read(claim.built_on))
-        verdict = await asyncio.to_thread(local.judge_predecessor, self.memory, before)
-        if verdict != HeadVerdict.MINE:
-            raise self._beaten(verdict, before)
-
-    async def _search_on_stream(self) -> int:
-        """How far the subject holds my chain, when its last message does not say."""
-        known = await find_last_known(self._transport, self._subject, self.memory)
-        return 0 if known is None else protocol.published_up_to(frames.claim_of(known))
+        before = await self._see(await self._transport.read(built_on))
+        if before.verdict in (HeadVerdict.DEAD, HeadVerdict.EMPTY):
+            before = await self._last_alive(head.sequence - 1)
+        verdict = await asyncio.to_thread(local.judge_predecessor, self.memory, before.claim)
+        if verdict in (HeadVerdict.FENCED, HeadVerdict.FORKED):
+            raise self._beaten(before._replace(verdict=verdict))
 
     async def _stand_at(self, seq: int, base: Base) -> None:
         """The stream holds my chain up to `seq`, and the next message is built on `base`."""
@@ -220,10 +249,10 @@ class Publisher:
                 hint="Restore the file from a snapshot or a replica.",
             )
 
-    def _beaten(self, verdict: HeadVerdict, claim: Claim | NotAFrame | None) -> Fenced | Diverged:
-        assert isinstance(claim, Claim)
+    def _beaten(self, by: Seen) -> Fenced | Diverged:
+        claim = by.claim_
         here = f"this one is at {self.memory.position().seq} in epoch {self.memory.epoch()}"
-        if verdict == HeadVerdict.FENCED:
+        if by.verdict == HeadVerdict.FENCED:
             return Fenced(
                 f"Another primary has taken over in epoch {claim.epoch}; {here}.",
                 hint="Stop writing here. Keep this file; follow the new primary into another one.",
@@ -270,10 +299,11 @@ class Publisher:
             return None
         records: list[Record] = []
         size, epoch = 0, None
+        bytes_max = min(FRAME_BYTES_MAX, self._transport.message_bytes_max // 2)
         for record in self.memory.records(after=after):
             record_epoch = decode_header(record.header).epoch
             size += len(record.header) + len(record.payload or b"")
-            full = size > FRAME_BYTES_MAX or len(records) == FRAME_RECORDS_MAX
+            full = size > bytes_max or len(records) == FRAME_RECORDS_MAX
             if records and (full or record_epoch != epoch):
                 break
             records.append(record)

@@ -143,6 +143,7 @@ class Replica:
             self.progress.count("searched")
         self._reader = await self._transport.reader(subject, start)
         self._note_heard(start - 1)
+        self.progress.content()
 
     async def _start_by_hint(self, memory: StructuredMemory, subject: str) -> int | None:
         """The sequence after the bookmark, if the message there is a frame that this memory has.

@@ -19,14 +19,15 @@ LOOK_AHEAD: Final = 8
 
 
 async def find_last_known(
-    transport: Transport, subject: str, memory: StructuredMemory
+    transport: Transport, subject: str, memory: StructuredMemory, *, up_to: int | None = None
 ) -> Message | None:
     """The last message of `subject` whose frame lies on the memory's chain, or an earlier one;
-    None if there is none. Raises `Unreachable`."""
+    None if there is none. `up_to`: not beyond this sequence. Raises `Unreachable`."""
     first, last = await transport.next(subject, 1), await transport.last(subject)
     if first is None or last is None:
         return None
-    low, high = first.sequence, last.sequence
+    low = first.sequence
+    high = last.sequence if up_to is None else min(last.sequence, up_to)
     found: Message | None = None
     while low <= high:
         middle = (low + high) // 2

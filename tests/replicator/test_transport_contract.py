@@ -80,9 +80,8 @@ def test_r4_only_the_expected_sequence_lets_a_message_in(stream: StreamUnderTest
         first = await transport.publish(A, b"1", {}, expected=0)
         other = await transport.publish(B, b"of another memory", {}, expected=0)
         for wrong in (0, other, first + 7):
-            with pytest.raises(Conflict) as caught:
+            with pytest.raises(Conflict):
                 await transport.publish(A, b"2", {}, expected=wrong)
-            assert caught.value.sequence == first
         second = await transport.publish(A, b"2", {}, expected=first)
         assert second > other
         await transport.close()

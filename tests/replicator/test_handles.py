@@ -1,0 +1,270 @@
+"""`publish` and `follow` (R6, R7): threads of their own, waiting, status, ends."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import cast
+
+import pytest
+from structmem import StructuredMemory, open_replica
+from structmem.errors import Diverged, Fenced, InvalidCall, StreamUnavailable
+from structmem_journal import START, Position
+from structmem_replicator import (
+    ConnectionSettings,
+    EmbeddedServer,
+    Handle,
+    MemoryStream,
+    State,
+    follow,
+    publish,
+)
+from structmem_replicator.memory_transport import MemoryTransport
+
+from tests.replicator.support import (
+    journal,
+    make_memory,
+    new_epoch,
+    publish_records,
+    run,
+    write,
+)
+
+
+@pytest.fixture
+def primary(tmp_path: Path) -> Path:
+    return tmp_path / "crm.db"
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    return tmp_path / "replica.db"
+
+
+def test_r6_read_your_own_writes(primary: Path, target: Path) -> None:
+    stream = MemoryStream()
+    with (
+        make_memory(primary) as memory,
+        publish(memory, stream) as publisher,
+        follow(target, stream, memory="crm") as replica,
+    ):
+        for text in "abc":
+            position = Position.parse(str(write(memory, text)))
+            publisher.wait_for(position, 10)
+            replica.wait_for(position, 10)
+            assert publisher.replicated() == replica.position() == position
+    assert journal(target) == journal(primary)
+
+
+def test_r6_the_same_on_a_server(primary: Path, target: Path, server: EmbeddedServer) -> None:
+    with (
+        make_memory(primary) as memory,
+        publish(memory, server.url) as publisher,
+        follow(target, [server.url], memory=memory.id) as replica,
+    ):
+        position = write(memory, "a")
+        publisher.wait_for(position, 10)
+        replica.wait_for(position, 10)
+    assert journal(target) == journal(primary)
+
+
+def test_r6_the_same_with_an_event_loop(primary: Path, target: Path) -> None:
+    async def check() -> None:
+        stream = MemoryStream()
+        with make_memory(primary) as memory:
+            async with (
+                publish(memory, stream) as publisher,
+                follow(target, stream, memory="crm") as replica,
+            ):
+                position = write(memory, "a")
+                await publisher.wait_for(position, 10)
+                await replica.wait_for(position, 10)
+                assert publisher.position() == replica.position() == position
+                await replica.close()
+                assert replica.status().state == State.CLOSED
+
+    run(check())
+
+
+def test_r6_the_start_is_always_reached(primary: Path) -> None:
+    with make_memory(primary) as memory, publish(memory, MemoryStream()) as publisher:
+        publisher.wait_for(START, 10)
+
+
+def test_r6_waiting_ends_with_the_time_and_says_why(primary: Path, target: Path) -> None:
+    stream = MemoryStream()
+    stream.stop()
+    with (
+        make_memory(primary) as memory,
+        publish(memory, stream) as publisher,
+        follow(target, stream, memory="crm") as replica,
+    ):
+        for handle in (publisher, replica):
+            with pytest.raises(TimeoutError, match=r"0\.3 s.*stopped"):
+                handle.wait_for(memory.position(), 0.3)
+
+
+def test_r6_a_position_of_another_history_is_an_error_and_not_a_yes(
+    primary: Path, target: Path
+) -> None:
+    stream = MemoryStream()
+    with (
+        make_memory(primary) as memory,
+        publish(memory, stream) as publisher,
+        follow(target, stream, memory=memory.id) as replica,
+    ):
+        write(memory, "a", "b")
+        replica.wait_for(memory.position(), 10)
+        for handle in (publisher, replica):
+            with pytest.raises(Diverged):
+                handle.wait_for(Position(2, b"?" * 32), 10)
+        waiting = [
+            threading.Thread(target=expect_diverged, args=(handle, Position(4, b"?" * 32)))
+            for handle in (publisher, replica)
+        ]
+        for thread in waiting:
+            thread.start()
+        write(memory, "c")
+        for thread in waiting:
+            thread.join(20)
+            assert not thread.is_alive()
+
+
+def expect_diverged(handle: Handle, position: Position) -> None:
+    with pytest.raises(Diverged):
+        handle.wait_for(position, 10)
+
+
+def test_r4_what_ended_it_is_kept_and_raised(primary: Path) -> None:
+    stream = MemoryStream()
+    with make_memory(primary) as memory, publish(memory, stream) as publisher:
+        publisher.wait_for(memory.position(), 10)
+
+        async def promote() -> None:
+            transport = MemoryTransport(stream)
+            await transport.connect()
+            at = memory.position()
+            await publish_records(transport, memory.id, at, new_epoch(at))
+
+        run(promote())
+        position = write(memory, "too late")
+        for _ in range(2):
+            with pytest.raises(Fenced):
+                publisher.wait_for(position, 10)
+        assert publisher.status().state == State.FAILED
+        assert isinstance(publisher.status().error, Fenced)
+    with pytest.raises(Fenced):
+        publisher.wait_for(START, 10)
+
+
+def test_after_close_nothing_is_left_and_waiting_is_refused(primary: Path, target: Path) -> None:
+    stream = MemoryStream()
+    threads = threading.active_count()
+    with make_memory(primary) as memory:
+        publisher = publish(memory, stream)
+        replica = follow(target, stream, memory=memory.id)
+        replica.wait_for(memory.position(), 10)
+        for handle in (publisher, replica):
+            handle.close()
+            handle.close()
+            assert handle.status().state == State.CLOSED
+            with pytest.raises(StreamUnavailable):
+                handle.wait_for(memory.position(), 10)
+        assert threading.active_count() == threads
+        write(memory, "the memory is still the caller's")
+
+
+def test_a_waiter_is_released_by_close(primary: Path) -> None:
+    with make_memory(primary) as memory:
+        publisher = publish(memory, MemoryStream())
+        released: list[BaseException] = []
+
+        def wait() -> None:
+            try:
+                publisher.wait_for(Position(99, b"?" * 32))
+            except StreamUnavailable as error:
+                released.append(error)
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        publisher.close()
+        thread.join(10)
+        assert released
+
+
+def test_r2_a_replica_is_not_published(target: Path) -> None:
+    with (
+        open_replica(target, memory_id="a" * 32) as memory,
+        pytest.raises(InvalidCall, match="replica"),
+    ):
+        publish(memory, MemoryStream())
+
+
+REFUSED: list[tuple[ConnectionSettings, str]] = [
+    ({"user": "u"}, "password"),
+    ({"credentials": "/no/such.creds"}, "/no/such.creds"),
+    ({"nkey": "/no/such.nk"}, "/no/such.nk"),
+]
+
+
+@pytest.mark.parametrize(("settings", "named"), REFUSED)
+def test_r7_settings_that_cannot_be_are_refused_at_once(
+    primary: Path, settings: ConnectionSettings, named: str
+) -> None:
+    with make_memory(primary) as memory, pytest.raises(InvalidCall, match=named):
+        publish(memory, "nats://127.0.0.1:1", **settings)
+
+
+def test_r7_a_setting_that_does_not_exist_is_refused_at_once(primary: Path) -> None:
+    misspelt = cast("ConnectionSettings", {"tokn": "t"})
+    with make_memory(primary) as memory, pytest.raises(InvalidCall, match=r"'tokn'.*token"):
+        publish(memory, "nats://127.0.0.1:1", **misspelt)
+
+
+def test_r7_a_stream_in_process_needs_no_connection(primary: Path) -> None:
+    with make_memory(primary) as memory, pytest.raises(InvalidCall, match="no connection"):
+        publish(memory, MemoryStream(), token="t")
+
+
+def test_r7_no_server_is_refused_at_once(primary: Path) -> None:
+    with make_memory(primary) as memory, pytest.raises(InvalidCall, match="server"):
+        publish(memory, [])
+
+
+def test_a_bug_in_a_worker_is_seen(primary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception that nobody planned ends the work visibly, and not in silence."""
+    with make_memory(primary) as memory, publish(memory, MemoryStream()) as publisher:
+        publisher.wait_for(memory.position(), 10)
+
+        def broken(**_: object) -> None:
+            raise ZeroDivisionError("a bug")
+
+        monkeypatch.setattr(memory, "records", broken)
+        write(memory, "a")
+        with pytest.raises(ZeroDivisionError):
+            publisher.wait_for(memory.position(), 10)
+
+
+def test_the_replica_file_can_be_read_while_it_follows(primary: Path, target: Path) -> None:
+    stream = MemoryStream()
+    with (
+        make_memory(primary) as memory,
+        publish(memory, stream),
+        follow(target, stream, memory=memory.id) as replica,
+        StructuredMemory(target, read_only=True) as reading,
+    ):
+        replica.wait_for(write(memory, "a"), 10)
+        assert reading.query("SELECT text FROM notes").rows == [("a",)]
+
+
+def test_handles_do_not_need_the_callers_loop(primary: Path) -> None:
+    """A loop that is blocked costs no heartbeat."""
+
+    async def check() -> None:
+        with make_memory(primary) as memory:
+            async with publish(memory, MemoryStream()) as publisher:
+                position = write(memory, "a")
+                while publisher.position() != position:
+                    threading.Event().wait(0.01)
+                await asyncio.sleep(0)
+
+    run(check())
