@@ -1,10 +1,9 @@
-"""The commands `publish` and `follow`. `structmem` loads `commands` by this module's name.
+"""The commands `publish`, `follow` and `demo`. `structmem` loads `commands` by this module's name.
 
 The options that say how to connect have the names and environment variables of the `nats` command.
-A line is printed whenever something changes. The commands run until SIGINT or SIGTERM.
-
-Exit codes: 0 stopped by a signal; 1 stopped by something that a person must look at (fenced,
-diverged, an unsafe stream …); 2 called wrongly.
+`publish` and `follow` print a line whenever something changes, run until SIGINT or SIGTERM, and
+then exit with 0. What ends them earlier is raised, and `structmem` makes an exit code of it, as for
+every command.
 """
 
 import signal
@@ -14,18 +13,14 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
-from structmem import StructuredMemory
-from structmem.errors import InvalidCall, StructMemError
 
+from structmem import StructuredMemory
 from structmem_replicator.handles import Handle, follow, publish
 from structmem_replicator.jetstream import ConnectionSettings
 from structmem_replicator.progress import Status
 from structmem_replicator.protocol import State
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-EXIT_STOP: Final = 1
-EXIT_INVALID_CALL: Final = 2
 
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -81,23 +76,36 @@ def follow_command(path: Path, memory: str, servers: tuple[str, ...], **options:
     _run(lambda: follow(path, servers, memory=memory, **_settings(options)))
 
 
-commands: list[click.Command] = [publish_command, follow_command]
+@click.command("demo")
+@click.option(
+    "--directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the memories here; otherwise nothing is left.",
+)
+def demo_command(directory: Path | None) -> None:
+    """An agent that is killed, a replica that follows, and the proof that nothing was lost."""
+    from structmem_replicator.demo import stage  # not needed, and slow, for the other commands
+
+    try:
+        stage.run(directory)
+    except stage.DemoFailed as failed:
+        raise click.ClickException(f"The demo failed: {failed}.") from failed
+
+
+commands: list[click.Command] = [publish_command, follow_command, demo_command]
 
 
 def _run(start: Callable[[], Handle]) -> None:
-    """Run a handle until a signal or its end, telling what happens; exits with a code."""
+    """Run a handle until a signal or its end, telling what happens; raises what ended it."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with start() as handle:
             _tell(handle)
-        error = handle.status().error
     except KeyboardInterrupt:
         return
-    except StructMemError as refused:
-        error = refused
+    error = handle.status().error
     if error is not None:
-        click.echo(f"Error: {error}", err=True)
-        raise SystemExit(EXIT_INVALID_CALL if isinstance(error, InvalidCall) else EXIT_STOP)
+        raise error
 
 
 def _tell(handle: Handle) -> None:

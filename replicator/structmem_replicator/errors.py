@@ -4,7 +4,7 @@ Everything below `TransportError` passes: the caller waits, looks at the stream 
 others end the work and need a person.
 """
 
-from structmem.errors import InvalidCall, Stop, StreamUnavailable
+from structmem import InvalidCall, Stop, StreamUnavailable
 
 
 class TransportError(StreamUnavailable):

@@ -26,7 +26,8 @@ from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta, Struct
-from structmem.errors import FormatTooNew
+
+from structmem import FormatTooNew
 from structmem_journal import (
     PAYLOAD_BYTES_MAX,
     START,
@@ -39,7 +40,6 @@ from structmem_journal import (
     decode_header,
     follow,
 )
-
 from structmem_replicator.errors import NotAFrame, UnsafeStream
 from structmem_replicator.transport import Message, message_bytes
 

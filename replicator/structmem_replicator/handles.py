@@ -19,10 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeAlias, Unpack
 
-from structmem import StructuredMemory
-from structmem.errors import Diverged, InvalidCall, StreamUnavailable
+from structmem import Diverged, InvalidCall, StreamUnavailable, StructuredMemory
 from structmem_journal import Position
-
 from structmem_replicator.jetstream import ConnectionSettings, JetStreamTransport
 from structmem_replicator.memory_transport import MemoryStream, MemoryTransport
 from structmem_replicator.progress import Progress, Status
@@ -178,9 +176,11 @@ class AsyncHandle:
         self._handle = handle
 
     def status(self) -> Status:
+        """See `Handle.status`; it does not wait."""
         return self._handle.status()
 
     def position(self) -> Position:
+        """See `Handle.position`; it does not wait."""
         return self._handle.position()
 
     async def wait_for(self, position: Position, timeout: float | None = None) -> None:

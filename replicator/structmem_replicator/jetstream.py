@@ -34,8 +34,8 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
-from structmem.errors import InvalidCall
 
+from structmem import InvalidCall
 from structmem_replicator import jetstream_api as api
 from structmem_replicator.errors import NotStored, ReaderLost, Undecided, Unreachable
 from structmem_replicator.pacing import wait_at_most

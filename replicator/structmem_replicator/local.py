@@ -7,9 +7,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import assert_never
 
-from structmem import StructuredMemory
-from structmem.errors import Diverged
-
+from structmem import Diverged, StructuredMemory
 from structmem_replicator import protocol
 from structmem_replicator.errors import NotAFrame
 from structmem_replicator.frames import Assembly, Claim, Frame, checked_claim

@@ -54,6 +54,7 @@ class MemoryStream:
         self._tell_listeners()
 
     def start(self) -> None:
+        """Be there again, with everything that was stored."""
         with self._lock:
             self._up = True
 
@@ -73,17 +74,21 @@ class MemoryStream:
 
     @property
     def last_sequence(self) -> int:
+        """The sequence that was given out last."""
         return self._last_sequence
 
     @property
     def outages(self) -> int:
+        """How often it was stopped: a connection made before that is lost."""
         return self._outages
 
     @property
     def is_up(self) -> bool:
+        """Whether it can be reached."""
         return self._up
 
     def store(self, subject: str, data: bytes, headers: Mapping[str, str], expected: int) -> int:
+        """See `Transport.publish`."""
         with self._lock:
             last = self._subjects.get(subject, [])
             standing = last[-1].sequence if last else 0
@@ -99,21 +104,25 @@ class MemoryStream:
         return message.sequence
 
     def last(self, subject: str) -> Message | None:
+        """See `Transport.last`."""
         with self._lock:
             messages = self._subjects.get(subject)
             return messages[-1] if messages else None
 
     def read(self, sequence: int) -> Message | None:
+        """See `Transport.read`."""
         with self._lock:
             return self._by_sequence.get(sequence)
 
     def next(self, subject: str, sequence: int) -> Message | None:
+        """See `Transport.next`."""
         with self._lock:
             messages = self._subjects.get(subject, [])
             index = bisect_left(messages, sequence, key=lambda message: message.sequence)
             return messages[index] if index < len(messages) else None
 
     def subjects(self, pattern: str) -> list[str]:
+        """See `Transport.subjects`."""
         with self._lock:
             return sorted(s for s, held in self._subjects.items() if held and covers(pattern, s))
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct, structs
-from structmem_journal import START, Position
 
+from structmem_journal import START, Position
 from structmem_replicator.protocol import ENDED, Event, Lifecycle, State, next_state
 
 _FIRST: Final = State.CONNECTING
@@ -34,6 +34,7 @@ class Status(Struct, frozen=True):
 
     @property
     def ended(self) -> bool:
+        """Whether it will do nothing more."""
         return self.state in ENDED
 
 

@@ -29,7 +29,6 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 from structmem_journal import Position, invariant
-
 from structmem_replicator.errors import NotAFrame
 from structmem_replicator.frames import Claim, Frame
 

@@ -20,10 +20,9 @@ import asyncio
 from typing import Final, NamedTuple, assert_never
 
 import msgspec
-from structmem import StructuredMemory
-from structmem.errors import Diverged, Fenced, Unavailable
-from structmem_journal import START, Record, decode_header
 
+from structmem import Diverged, Fenced, StructuredMemory, Unavailable
+from structmem_journal import START, Record, decode_header
 from structmem_replicator import frames, local, protocol
 from structmem_replicator.errors import (
     Conflict,

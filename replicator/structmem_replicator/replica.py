@@ -16,10 +16,8 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from structmem import StructuredMemory, open_replica
-from structmem.errors import Unavailable
+from structmem import StructuredMemory, Unavailable, open_replica
 from structmem_journal import Position
-
 from structmem_replicator import frames, protocol
 from structmem_replicator.errors import AmbiguousLabel, StreamGap, Unreachable
 from structmem_replicator.local import Intake, Sighting, sight

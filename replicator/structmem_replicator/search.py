@@ -10,7 +10,6 @@ import asyncio
 from typing import Final
 
 from structmem import StructuredMemory
-
 from structmem_replicator.local import Sighting, sight
 from structmem_replicator.transport import Message, Transport
 

@@ -23,7 +23,8 @@ from types import TracebackType
 from typing import Final, Self
 
 import msgspec
-from structmem.errors import InvalidCall, StreamUnavailable
+
+from structmem import InvalidCall, StreamUnavailable
 
 START_TIMEOUT_S: Final = 10.0
 _LOOK_AGAIN_S: Final = 0.01

@@ -7,7 +7,7 @@ a `*` or a line break in a label must not reach the server.
 import re
 from typing import Final
 
-from structmem.errors import InvalidCall
+from structmem import InvalidCall
 
 STREAM: Final = "STRUCTMEM"
 """The stream that holds all memories, unless another name is given."""

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from structmem_replicator import MemoryStream
 from structmem_replicator.server import EmbeddedServer
-
 from tests.replicator.support import InProcess, OnServer, StreamUnderTest
 
 

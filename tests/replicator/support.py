@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
 from nats.aio.client import Client
-from structmem import StructuredMemory
-from structmem.errors import StructMemError
+
+from structmem import StructMemError, StructuredMemory
 from structmem_journal import (
     SALT_BYTES,
     START,
@@ -173,7 +173,7 @@ def write(memory: StructuredMemory, *texts: str) -> Position:
 
 def notes(path: Path) -> list[str]:
     with StructuredMemory(path, read_only=True) as memory:
-        return [row[0] for row in memory.query("SELECT text FROM notes ORDER BY rowid").rows]
+        return [str(row[0]) for row in memory.query("SELECT text FROM notes ORDER BY rowid").rows]
 
 
 def journal(path: Path) -> list[Record]:

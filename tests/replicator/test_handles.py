@@ -6,8 +6,15 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from structmem import StructuredMemory, open_replica
-from structmem.errors import Diverged, Fenced, InvalidCall, StreamUnavailable
+
+from structmem import (
+    Diverged,
+    Fenced,
+    InvalidCall,
+    StreamUnavailable,
+    StructuredMemory,
+    open_replica,
+)
 from structmem_journal import START, Position
 from structmem_replicator import (
     ConnectionSettings,
@@ -19,7 +26,6 @@ from structmem_replicator import (
     publish,
 )
 from structmem_replicator.memory_transport import MemoryTransport
-
 from tests.replicator.support import (
     journal,
     make_memory,

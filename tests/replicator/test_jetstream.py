@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 from nats.aio.client import Client
+
 from structmem_replicator import ConnectionSettings, EmbeddedServer, UnsafeStream
 from structmem_replicator import jetstream_api as api
 from structmem_replicator.errors import (
@@ -26,7 +27,6 @@ from structmem_replicator.errors import (
     Unreachable,
 )
 from structmem_replicator.jetstream import JetStreamTransport
-
 from tests.replicator.support import run
 
 A = f"sm.f.{'a' * 32}"

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from structmem_journal import START, InvariantViolated, Position, Record
 from structmem_replicator import frames, protocol
 from structmem_replicator.errors import NotAFrame
 from structmem_replicator.frames import Claim, Frame
 from structmem_replicator.protocol import Event, FrameVerdict, HeadVerdict, State
-
 from tests.replicator.support import chain, position_after
 
 ID = "a" * 32

@@ -8,15 +8,14 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from structmem import StructuredMemory
-from structmem.errors import Diverged, Fenced
+
+from structmem import Diverged, Fenced, StructuredMemory
 from structmem_replicator import MemoryStream, State, StreamEmptied, StreamGap, frames
 from structmem_replicator.errors import StreamFull, Unreachable
 from structmem_replicator.memory_transport import MemoryTransport
 from structmem_replicator.publisher import Publisher
 from structmem_replicator.subjects import frames_subject, label_pattern
 from structmem_replicator.transport import Transport
-
 from tests.replicator.support import (
     Faulty,
     Running,

@@ -3,15 +3,14 @@
 from pathlib import Path
 
 import pytest
-from structmem import StructuredMemory, open_replica
-from structmem.errors import Diverged, InvalidCall, ReadOnly
+
+from structmem import Diverged, InvalidCall, ReadOnly, StructuredMemory, open_replica
 from structmem_replicator import AmbiguousLabel, MemoryStream, State, StreamGap, replica
 from structmem_replicator.errors import Unreachable
 from structmem_replicator.memory_transport import MemoryTransport
 from structmem_replicator.publisher import Publisher
 from structmem_replicator.replica import Replica
 from structmem_replicator.subjects import frames_subject, label_subject
-
 from tests.replicator.support import (
     Running,
     StreamUnderTest,

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
+
 from structmem_replicator.errors import (
     Conflict,
     NotStored,
@@ -12,7 +13,6 @@ from structmem_replicator.errors import (
     Unreachable,
 )
 from structmem_replicator.transport import Message, Reader, Transport, message_bytes
-
 from tests.replicator.support import StreamUnderTest, run
 
 A, B = f"sm.f.{'a' * 32}", f"sm.f.{'b' * 32}"

@@ -40,15 +40,18 @@ def run(directory: Path | None = None) -> None:
 
     The two memories stay in `directory`, if one is given; otherwise nothing stays.
     """
-    with _place(directory) as place, EmbeddedServer(place / "stream") as server:
-        _chapter("A stream", f"nats-server with JetStream on {server.url}, process {server.pid}")
-        with _replica(place, server.url) as replica:
-            _chapter("A replica", f"follows in process {replica.pid}")
-            _agent_is_killed(place, server.url)
-            _agent_finishes(place, server.url)
-            with StructuredMemory(place / MEMORY, read_only=True) as memory:
-                _wait_for(place / REPLICA, memory.position())
-    _compare(place)
+    with _place(directory) as place:
+        with EmbeddedServer(place / "stream") as server:
+            _chapter(
+                "A stream", f"nats-server with JetStream on {server.url}, process {server.pid}"
+            )
+            with _replica(place, server.url) as replica:
+                _chapter("A replica", f"follows in process {replica.pid}")
+                _agent_is_killed(place, server.url)
+                _agent_finishes(place, server.url)
+                with StructuredMemory(place / MEMORY, read_only=True) as memory:
+                    _wait_for(place / REPLICA, memory.position())
+        _compare(place)
 
 
 # -- the processes -------------------------------------------------------------------------------
