@@ -36,16 +36,25 @@ class Agent:
         self._tell = tell
 
     def work(self, distributions: list[Distribution]) -> None:
+        repeated = 0
         for name, step in self._writes(distributions):
             done = step(f"demo/{name}")
-            again = "  (done before; the call id says so)" if done.repeated else ""
-            self._tell(f"{done.op_id or '-':>6}  {name}: {done.rows_changed} rows{again}")
+            repeated += done.repeated
+            if not done.repeated:
+                self._tell_repeated(repeated)
+                repeated = 0
+                self._tell(f"{done.op_id or '-':>6}  {name}: {done.rows_changed} rows")
+        self._tell_repeated(repeated)
         self._try_injections()
         self._tell("Which packages do most others need, and how much do they bring?")
         for row in self._memory.query(QUESTION).dicts():
             self._tell(
                 "        {name}: needed by {needed_by}, {files} files, {kilobytes} kB".format(**row)
             )
+
+    def _tell_repeated(self, count: int) -> None:
+        if count:
+            self._tell(f"     -  {count} calls were done before the kill: their call ids say so")
 
     def _writes(self, distributions: list[Distribution]) -> Iterator[tuple[str, Step]]:
         yield from self._tables()

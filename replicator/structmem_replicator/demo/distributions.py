@@ -44,7 +44,7 @@ def _read(entry: metadata.Distribution) -> Distribution:
     return Distribution(
         name=_normalized(entry.name),
         version=entry.version,
-        summary=entry.metadata.get("Summary"),
+        summary=next(iter(entry.metadata.get_all("Summary") or ()), None),
         requirements=list(_requirements(entry.requires or [])),
         files=sorted(files, key=lambda file: file.path),
     )
