@@ -27,7 +27,7 @@ types: $(READY) ## Check the types, strictly
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 fuzz: $(READY) ## Search for failures, shortly and the same way in every run
-	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest fuzz
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest fuzz --timeout 900
 
 coverage: $(READY) ## Run the tests and show the lines and branches they miss
 	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered

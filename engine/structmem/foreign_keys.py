@@ -98,8 +98,9 @@ def _childless(
     pairs = list(zip(map(quote, key.child_columns), map(quote, key.parent_columns), strict=True))
     names = ", ".join(f"c.{child}" for child, _ in pairs)
     given = " AND ".join(f"c.{child} IS NOT NULL" for child, _ in pairs)
-    # The parent stands on the left: its collation decides, as in SQLite's own check.
-    match = " AND ".join(f"p.{parent} = c.{child}" for child, parent in pairs)
+    # As in SQLite's own check the parent decides how to compare: it stands on the left for its
+    # collation, and the plus takes the child's affinity away so that the parent's is applied.
+    match = " AND ".join(f"p.{parent} = +c.{child}" for child, parent in pairs)
     among = f" AND c.{rowid} IN (SELECT value FROM carray(?))" if rowids is not None else ""
     statement = (
         f"SELECT c.{rowid}, {names} FROM main.{quote(key.child)} AS c WHERE {given}{among}"
