@@ -14,7 +14,7 @@ Values are never captured: `images` reads them, before from a snapshot and after
 Invariants:
 
 - What the triggers saw, the hook saw. What was touched is the union.
-- `armed` names the tables that have triggers now: both roll back together.
+- `armed` names the tables that have triggers now: both commit, and roll back, together.
 """
 
 from collections.abc import Iterable, Iterator
@@ -49,12 +49,16 @@ class Capture:
 
     def begin(self) -> None:
         """At the start of a transaction."""
-        self._armed_before = self._armed
         self._hooked.clear()
         sql.run(self._connection, "DELETE FROM temp._structmem_touched")
 
+    def committed(self) -> None:
+        """The transaction's triggers stay."""
+        self._armed_before = self._armed
+
     def rolled_back(self) -> None:
-        """The transaction's triggers are gone with it."""
+        """The transaction's triggers are gone with it. Nothing happens when it never began, as when
+        another process held the write lock for too long."""
         self._armed = self._armed_before
 
     def schema_changed(self) -> None:

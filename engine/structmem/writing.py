@@ -84,9 +84,9 @@ class Writer:
         self._open()
 
     def _open(self) -> None:
-        self.connection = open_writer(self._path, max_value_bytes=self._max_value_bytes)
-        self.images = open_reader(self._path)
-        self.capture = Capture(self.connection)
+        connection = open_writer(self._path, max_value_bytes=self._max_value_bytes)
+        images, capture = open_reader(self._path), Capture(connection)
+        self.connection, self.images, self.capture = connection, images, capture
 
     def close(self) -> None:
         with self._lock:
@@ -127,6 +127,7 @@ class Writer:
         roll_back(self.images)
         sql.run(self.connection, "COMMIT")
         self._committed = True
+        self.capture.committed()
         if version is not None:
             self._schema_version = version
 
@@ -146,8 +147,10 @@ class Writer:
         """Begin anew on a fresh connection if triggers stand that somebody's change made stale."""
         if not self.capture.armed:
             return version
-        self._close()
-        self._open()
+        stale = self.images, self.connection
+        self._open()  # first: should it fail, the next transaction tries again
+        for connection in stale:
+            connection.close()
         begin_immediate(self.connection)
         return schema.schema_version(self.connection)
 

@@ -7,10 +7,12 @@ no operation makes them yet. The witness is a full dump before and after.
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
+import apsw
 import pytest
 
-from structmem import Column, ConstraintFailed, StructuredMemory, sql
+from structmem import Busy, Column, ConstraintFailed, NotAMemory, StructuredMemory, sql, writing
 
 from .conftest import alter, dump, raw
 
@@ -183,3 +185,35 @@ def test_every_written_table_is_armed_before_it_is_written(tangled: StructuredMe
             "log",
             "p",
         }
+
+
+def test_a_writer_that_had_to_give_up_can_write_again(memory: StructuredMemory) -> None:
+    """M4, M7: what stands under capture is known after a transaction that never began."""
+    memory.create_table("t", [Column("a")])
+    memory.insert("t", {"a": 1})
+    memory._open().writer().connection.set_busy_timeout(1)  # pyright: ignore[reportPrivateUsage]
+    other = raw(memory)
+    sql.run(other, "BEGIN IMMEDIATE")
+    with pytest.raises(Busy):
+        memory.insert("t", {"a": 2})
+    other.close()
+    assert memory.insert("t", {"a": 2}).rowids == [2]
+
+
+def test_a_writer_that_could_not_be_replaced_is_tried_again(
+    unjournaled: StructuredMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M7: as when the process had no file descriptor left."""
+    memory = unjournaled
+    memory.create_table("t", [Column("a")])
+    memory.insert("t", {"a": 1})
+    alter(memory, "ALTER TABLE t ADD COLUMN b")
+    with monkeypatch.context() as patched:
+        patched.setattr(writing, "open_reader", _cannot_open)
+        with pytest.raises(NotAMemory):
+            memory.insert("t", {"a": 2})
+    assert memory.insert("t", {"a": 2}).rowids == [2]
+
+
+def _cannot_open(_path: Path) -> apsw.Connection:
+    raise apsw.CantOpenError("unable to open database file")
