@@ -14,7 +14,8 @@ Rules, each with its reason:
   rows.
 - Foreign keys go off through the connection's configuration. The PRAGMA is a no-op in a
   transaction, and deferred keys would still run their actions.
-- AUTOINCREMENT counters are written last, because inserts move them.
+- AUTOINCREMENT counters are written last, because inserts move them: also here where the operation
+  itself did not, such as an update of a key.
 """
 
 from collections.abc import Generator, Sequence
@@ -57,12 +58,10 @@ class Misfit(Exception):
 def apply(connection: apsw.Connection, effects: Sequence[Effect]) -> None:
     """Put `effects` into the open transaction, in order. Raises `Misfit`; then roll back."""
     with _images_alone(connection):
+        counters = dict(images.sequences(connection))
         for effect in effects:
-            if not isinstance(effect, SequenceChanged):
-                _apply(connection, effect)
-        for effect in effects:
-            if isinstance(effect, SequenceChanged):
-                _set_sequence(connection, effect)
+            _apply(connection, effect)
+        _set_counters(connection, effects, counters)
 
 
 def adopt(connection: apsw.Connection, record: Record, header: Header, event: Event) -> None:
@@ -210,12 +209,23 @@ def _insert(connection: apsw.Connection, table: Table, rows: Sequence[Row]) -> N
     sql.run_many(connection, statement, (row[first:] for row in rows))
 
 
-def _set_sequence(connection: apsw.Connection, effect: SequenceChanged) -> None:
-    sql.run(connection, "DELETE FROM sqlite_sequence WHERE name = ?", (effect.table,))
-    if effect.after is not None:
-        sql.run(
-            connection, "INSERT INTO sqlite_sequence VALUES (?, ?)", (effect.table, effect.after)
-        )
+def _set_counters(
+    connection: apsw.Connection, effects: Sequence[Effect], counters: dict[str, int | None]
+) -> None:
+    """Give each table that was written the counter that the effects name, else the one of before
+    (`counters`)."""
+    counters |= {e.table: e.after for e in effects if isinstance(e, SequenceChanged)}
+    written = {e.table for e in effects if isinstance(e, SequenceChanged | RowsChanged)}
+    found = images.sequences(connection)
+    for name in sorted(written):
+        if counters.get(name) != found.get(name):
+            _set_counter(connection, name, counters.get(name))
+
+
+def _set_counter(connection: apsw.Connection, table: str, value: int | None) -> None:
+    sql.run(connection, "DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+    if value is not None:
+        sql.run(connection, "INSERT INTO sqlite_sequence VALUES (?, ?)", (table, value))
 
 
 # -- schema --------------------------------------------------------------------------------------

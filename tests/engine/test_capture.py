@@ -55,6 +55,7 @@ OPERATIONS: list[Callable[[StructuredMemory], object]] = [
     lambda m: m.update("generated", {"a": 8}, "twice = 2"),
     lambda m: m.delete("generated", "true"),
     lambda m: m.insert("counted", [{"a": 1}, {"a": 2}, {"a": 3}]),
+    lambda m: m.update("counted", {"id": 900}, "id = 1"),  # the counter stays behind
     lambda m: m.delete("counted", "true"),
     lambda m: m.update("partial", {"a": 3, "b": 0}, "a = 1"),
     lambda m: m.update("rowid_taken", {"rowid": 10}, "v = 'two'"),
