@@ -27,6 +27,7 @@ import apsw
 from structmem import images, log, sql
 from structmem.errors import FormatTooNew, InvalidCall
 from structmem.identifiers import quote
+from structmem.limits import ROW_SLACK_BYTES, VALUE_BYTES_MAX
 from structmem.schema import Table, load_table
 from structmem.values import changed_indexes
 from structmem_journal import (
@@ -55,6 +56,14 @@ class Misfit(Exception):
         super().__init__(f"{where}: the journal says {expected!r}, the file holds {found!r}")
 
 
+class InTheWay(Misfit):
+    """Something in the file that the journal does not know of, such as a row with the same key,
+    keeps an image from being put in place."""
+
+    def __init__(self, where: str, why: object) -> None:
+        Exception.__init__(self, f"{where}: something else in the file is in the way: {why}")
+
+
 def apply(connection: apsw.Connection, effects: Sequence[Effect]) -> None:
     """Put `effects` into the open transaction, in order. Raises `Misfit`; then roll back."""
     with _images_alone(connection):
@@ -72,7 +81,9 @@ def adopt(connection: apsw.Connection, record: Record, header: Header, event: Ev
 
 @contextmanager
 def _images_alone(connection: apsw.Connection) -> Generator[None]:
-    """Nothing but our statements changes rows meanwhile."""
+    """Nothing but our statements changes rows meanwhile, and every row that another memory, or an
+    earlier opening of this one, could hold has room."""
+    longest = connection.limit(apsw.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX + ROW_SLACK_BYTES)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
     sql.pragma(connection, "ignore_check_constraints", 1)  # a CHECK may call random()
@@ -82,14 +93,26 @@ def _images_alone(connection: apsw.Connection) -> Generator[None]:
         sql.pragma(connection, "ignore_check_constraints", 0)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 1)
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
+
+
+@contextmanager
+def _unhindered(where: str) -> Generator[None]:
+    """An image that SQLite does not take, though it was there once, does not fit this file."""
+    try:
+        yield
+    except (apsw.ConstraintError, apsw.MismatchError, apsw.SQLError, InvalidCall) as error:
+        raise InTheWay(where, error) from error
 
 
 def _apply(connection: apsw.Connection, effect: Effect) -> None:
     match effect:
-        case RowsChanged():
-            _change_rows(connection, effect)
-        case SchemaChanged():
-            _change_schema(connection, effect)
+        case RowsChanged(table=name):
+            with _unhindered(f"rows of {name!r}"):
+                _change_rows(connection, effect)
+        case SchemaChanged(kind=kind, name=name):
+            with _unhindered(f"{kind} {name!r}"):
+                _change_schema(connection, effect)
         case Undone() | Redone() | EpochBegan() | SequenceChanged():
             pass  # about the history, see `log`; counters are set last
         case Hidden() | Shown() | Branched() | Erased():

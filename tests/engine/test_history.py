@@ -104,6 +104,19 @@ def test_undo_refuses_over_foreign_changes(
     assert dump(memory, internal=True) == before
 
 
+def test_undo_refuses_over_a_row_that_took_the_key(unjournaled: StructuredMemory) -> None:
+    """M10, H3: a row that the journal does not know of holds the value that must come back."""
+    memory = unjournaled
+    memory.create_table("notes", [Column("text", unique=True)])
+    memory.insert("notes", {"text": "a"})
+    memory.delete("notes", "true")
+    alter(memory, "INSERT INTO notes (rowid, text) VALUES (99, 'a')")
+    before = dump(memory, internal=True)
+    with pytest.raises(CannotUndo, match=r"notes\.text"):
+        memory.undo()
+    assert dump(memory, internal=True) == before
+
+
 def test_undo_of_create_never_drops_rows_it_does_not_know(unjournaled: StructuredMemory) -> None:
     """M10"""
     unjournaled.create_table("t", [Column("a")])

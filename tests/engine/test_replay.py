@@ -113,6 +113,46 @@ def test_a_replica_that_was_changed_by_hand_stops(
     assert replica.position().seq == 2
 
 
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("CREATE UNIQUE INDEX one_b ON t (b)", r"t\.b"),
+        ("CREATE TABLE later (x)", "'later'"),
+        ("CREATE INDEX later ON t (a)", "later"),
+        ("INSERT INTO t (rowid, a) VALUES (11, CAST(x'ff' AS TEXT))", "not valid UTF-8"),
+    ],
+)
+def test_what_is_in_the_way_of_a_record_stops_a_replica(
+    source: StructuredMemory, replica: StructuredMemory, change: str, named: str
+) -> None:
+    """R2, M10: never the caller's fault, whatever SQLite makes of it."""
+    source.create_table("later", [Column("a")])
+    source.insert("t", {"a": "new", "b": 3})
+    records = list(source.records())
+    replica.apply(records[:-2])
+    alter(replica, change)
+    before = dump(replica, internal=True)
+    with pytest.raises(Diverged, match=named):
+        replica.apply(records[-2:])
+    assert dump(replica, internal=True) == before
+
+
+def test_a_replica_takes_what_its_primary_could_store(tmp_path: Path) -> None:
+    """R2, M5: a larger bound of the primary's is no reason to stop."""
+    large = bytes(18 << 20)
+    with StructuredMemory(tmp_path / "large.db", max_value_bytes=20 << 20) as source:
+        source.create_table("t", [Column("a")])
+        source.insert("t", {"a": large})
+        source.delete("t", "true")
+        with open_replica(tmp_path / "replica.db", memory_id=source.id) as replica:
+            replica.apply(source.records())
+            assert replica.position() == source.position()
+    with StructuredMemory(tmp_path / "large.db") as reopened:
+        reopened.undo()
+        assert reopened.query("SELECT count(*) FROM t").scalar() == 1
+        reopened.verify(deep=True)
+
+
 def test_a_replica_is_read_only_to_its_users(
     source: StructuredMemory, replica: StructuredMemory
 ) -> None:
