@@ -110,6 +110,11 @@ def translate(error: apsw.Error, path: Path) -> StructMemError:
             return InvalidCall(f"SQLite refuses this: {error}.")
 
 
+def closed(path: Path) -> InvalidCall:
+    """The error for any use after `close()`."""
+    return InvalidCall(f"The memory {path.name} is closed.", hint="Open it anew.")
+
+
 def begin_immediate(connection: apsw.Connection) -> None:
     """Begin a write transaction with the write lock taken at once, so that a read followed by a
     write cannot find the lock gone."""

@@ -9,7 +9,10 @@ Invariants:
 
 import os
 import secrets
+import shutil
+import tempfile
 import time
+import weakref
 from pathlib import Path
 from typing import Final, Literal
 
@@ -67,6 +70,16 @@ def tidy(path: Path) -> None:
             connection.close()
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """What tells the file at `path` from any other that takes its place; None if there is none.
+    (A look at the directory alone: to open and close the file would drop SQLite's locks.)"""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def is_memory(connection: apsw.Connection, path: Path) -> bool:
     """True for a memory, False for a file in which nothing is yet; any other file raises."""
     mark = sql.pragma(connection, "application_id")
@@ -84,6 +97,20 @@ def is_memory(connection: apsw.Connection, path: Path) -> bool:
             hint="Give the memory a file of its own.",
         )
     return False
+
+
+class PrivateDirectory:
+    """A directory that nobody else may enter. It goes with its owner, but only in the process that
+    made it: a forked child that ends must not take it from its parent."""
+
+    def __init__(self, owner: object) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="structmem-"))
+        self.remove = weakref.finalize(owner, _remove_in, os.getpid(), self.path)
+
+
+def _remove_in(process: int, directory: Path) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _create_empty(path: Path) -> None:

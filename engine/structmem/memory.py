@@ -6,7 +6,6 @@ the leaves: `ddl`, `conditions`, `dml`, `history`, `reading`, `check`.
 
 import logging
 import os
-import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -19,7 +18,7 @@ import apsw
 from structmem import check, ddl, dml, file, history, log, replay, schema
 from structmem.calls import Call, check_call_id, check_text
 from structmem.conditions import matching_rowids
-from structmem.connection import translate, translated
+from structmem.connection import closed, translate, translated
 from structmem.errors import Diverged, FormatTooNew, InvalidCall
 from structmem.identifiers import check_name
 from structmem.limits import MAX_VALUE_BYTES, QUERY_TIMEOUT_S, VALUE_BYTES_MAX
@@ -75,7 +74,7 @@ class StructuredMemory:
         self._read_only = read_only
         self._query_timeout = query_timeout
         self._max_value_bytes = max_value_bytes
-        self._private: tempfile.TemporaryDirectory[str] | None = None
+        self._private: file.PrivateDirectory | None = None
         self._path = self._locate(os.fspath(path))
         self._session: Session | None = None
         self._closed = False
@@ -84,8 +83,8 @@ class StructuredMemory:
 
     def _locate(self, path: str) -> Path:
         if path == ":memory:":  # SQLite's own in-memory files have no snapshots
-            self._private = tempfile.TemporaryDirectory(prefix="structmem-")
-            return Path(self._private.name) / "memory.db"
+            self._private = file.PrivateDirectory(self)
+            return self._private.path / "memory.db"
         if not path:
             raise InvalidCall("The path of the memory is empty.")
         return Path(path).absolute()
@@ -125,15 +124,14 @@ class StructuredMemory:
 
     def close(self) -> None:
         """Close the file. Closing twice is fine; any other use afterwards is `InvalidCall`."""
-        if self._session is not None:
-            self._session.check_process()
+        self._check_process()
         with self._lock:
             self._closed = True
             session, self._session = self._session, None
         if session is not None:
             session.close()
         if self._private is not None:
-            self._private.cleanup()
+            self._private.remove()
 
     def __enter__(self) -> Self:
         return self
@@ -361,20 +359,25 @@ class StructuredMemory:
         """Call `listener` with the new position after each commit made through this object, in the
         thread that wrote, once the commit is on disk. It must be quick. Returns a function that
         ends this. Commits of other objects and processes are not heard of."""
+        self._check_process()
         with self._lock:
             self._listeners.append(listener)
         return lambda: self._forget(listener)
 
     # -- how they all work -----------------------------------------------------------------------
 
+    def _check_process(self) -> None:
+        if self._session is not None:
+            self._session.check_process()
+
     def _open(self) -> Session:
         session = self._session
         if session is not None:
-            session.check_process()
+            session.check()
             return session
         with self._lock:
             if self._closed:
-                raise InvalidCall(f"The memory {self._path.name} is closed.", hint="Open it anew.")
+                raise closed(self._path)
             if self._session is None:
                 self._session = Session(
                     self._path, read_only=self._read_only, max_value_bytes=self._max_value_bytes

@@ -3,6 +3,9 @@
 Invariants:
 
 - A session belongs to the process that opened it: SQLite connections must not cross `fork()`.
+- It belongs to the file that it opened, not to another one that took its place: what was written
+  to a file that is gone from its path would be lost with the session.
+- Once closed it opens no connection again.
 - Model SQL runs on guarded readers, our own on plain ones; a connection never serves both.
 """
 
@@ -10,9 +13,11 @@ import os
 from pathlib import Path
 from threading import Lock
 
+import apsw
+
 from structmem import file
-from structmem.connection import open_reader
-from structmem.errors import ForkedProcess, ReadOnly
+from structmem.connection import closed, open_reader
+from structmem.errors import ForkedProcess, NotAMemory, ReadOnly
 from structmem.pool import Pool
 from structmem.reading import GuardedReader
 from structmem.writing import Writer
@@ -30,13 +35,25 @@ class Session:
         else:
             file.ensure_memory(path)
         self.path = path
-        self.readers = Pool(lambda: open_reader(path))
-        self.guarded = Pool(lambda: GuardedReader(path, max_value_bytes=max_value_bytes))
+        self.readers = Pool(self._open_reader)
+        self.guarded = Pool(self._open_guarded)
         self._read_only = read_only
         self._max_value_bytes = max_value_bytes
         self._writer: Writer | None = None
         self._lock = Lock()
+        self._closed = False
         self._process = os.getpid()
+        self._identity = file.identity(path)
+
+    def check(self) -> None:
+        """Refuse use after `fork()`, and of a file that is not at its path any more. Takes no
+        lock."""
+        self.check_process()
+        if not self._is_in_place():
+            raise NotAMemory(
+                f"{self.path} was removed, moved or replaced while it was open.",
+                hint="Close this memory; open it anew once the right file is there.",
+            )
 
     def check_process(self) -> None:
         """Refuse use after `fork()`. Takes no lock: another thread may have held it at the fork,
@@ -54,6 +71,7 @@ class Session:
                 hint="Write to the primary, or open it without read_only.",
             )
         with self._lock:
+            self._check_open()
             if self._writer is None:
                 self._writer = Writer(self.path, max_value_bytes=self._max_value_bytes)
             return self._writer
@@ -61,11 +79,28 @@ class Session:
     def close(self) -> None:
         """Close all connections. A writing one goes last, if there may be one: it moves the
         write-ahead log into the file and removes it, so that the file alone is the memory."""
+        with self._lock:
+            self._closed = True
+            writer, self._writer = self._writer, None
         self.guarded.close()
         self.readers.close()
-        with self._lock:
-            writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
-        elif not self._read_only:
+        elif not self._read_only and self._is_in_place():
             file.tidy(self.path)
+
+    def _is_in_place(self) -> bool:
+        found = file.identity(self.path)
+        return found is not None and found == self._identity
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise closed(self.path)
+
+    def _open_reader(self) -> apsw.Connection:
+        self._check_open()
+        return open_reader(self.path)
+
+    def _open_guarded(self) -> GuardedReader:
+        self._check_open()
+        return GuardedReader(self.path, max_value_bytes=self._max_value_bytes)

@@ -26,7 +26,7 @@ from msgspec import Struct, field
 from structmem import images, log, replay, schema, sql
 from structmem.calls import Call
 from structmem.capture import Capture
-from structmem.connection import begin_immediate, open_reader, open_writer, roll_back
+from structmem.connection import begin_immediate, closed, open_reader, open_writer, roll_back
 from structmem.errors import CallIdReused, InvalidCall, ReadOnly
 from structmem.results import WriteResult, op_id_of
 from structmem.schema import Table
@@ -80,7 +80,7 @@ class Writer:
         self._lock = Lock()
         self._schema_version: int | None = None
         self._tables: dict[str, Table] = {}
-        self._committed = self._schema_is_changing = False
+        self._committed = self._schema_is_changing = self._closed = False
         self._open()
 
     def _open(self) -> None:
@@ -90,16 +90,16 @@ class Writer:
 
     def close(self) -> None:
         with self._lock:
-            self._close()
-
-    def _close(self) -> None:
-        self.images.close()
-        self.connection.close()
+            self._closed = True
+            self.images.close()
+            self.connection.close()
 
     @contextmanager
     def transaction(self) -> Generator["Transaction"]:
         """A write transaction. Unless it is committed it leaves nothing behind."""
         with self._lock:
+            if self._closed:
+                raise closed(self._path)
             try:
                 self._begin()
                 transaction = Transaction(self)

@@ -162,6 +162,58 @@ def test_use_after_fork_is_refused(memory: StructuredMemory) -> None:
     assert memory.insert("t", {"a": 2}).rowids == [1]
 
 
+def test_a_forked_child_does_not_take_a_private_memory_away() -> None:
+    """M1, M4: the child ends as a program does, and collects what it inherited."""
+    script = (
+        "import os, sys; from structmem import Column, StructuredMemory\n"
+        "unopened, memory = StructuredMemory(':memory:'), StructuredMemory(':memory:')\n"
+        "memory.create_table('t', [Column('a')])\n"
+        "child = os.fork()\n"
+        "if child == 0: unopened.close(); sys.exit()\n"
+        "assert os.waitpid(child, 0)[1] == 0\n"
+        "assert memory.insert('t', {'a': 1}).rowids == [1]\n"
+        "unopened.create_table('t', [Column('a')])\n"
+        "print(memory.path, unopened.path)\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", script]
+    paths = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    assert [Path(path).parent.exists() for path in paths] == [False, False]
+
+
+@pytest.mark.parametrize("change", ["remove", "replace"])
+def test_a_file_that_was_replaced_is_not_used(tmp_path: Path, change: str) -> None:
+    """M7, C52: what is reported must be at the path, not in a file that is gone from it."""
+    path = tmp_path / "a.db"
+    with StructuredMemory(path) as memory:
+        memory.create_table("t", [Column("a")])
+        if change == "replace":
+            (tmp_path / "b.db").write_bytes(b"")
+            (tmp_path / "b.db").replace(path)
+        else:
+            path.unlink()
+        with pytest.raises(NotAMemory, match="replaced"):
+            memory.insert("t", {"a": 1})
+        with pytest.raises(NotAMemory, match="replaced"):
+            memory.query("SELECT 1")
+
+
+def test_nothing_is_opened_after_close(tmp_path: Path) -> None:
+    """M4: a call that began in another thread finds the memory closed, whatever it needs next."""
+    memory = StructuredMemory(tmp_path / "a.db")
+    memory.create_table("t", [Column("a")])
+    session = memory._open()  # pyright: ignore[reportPrivateUsage]
+    writer = session.writer()
+    memory.close()
+    with pytest.raises(InvalidCall, match="closed"):
+        session.writer()
+    with pytest.raises(InvalidCall, match="closed"), writer.transaction():
+        pass
+    for pool in (session.readers, session.guarded):
+        with pytest.raises(InvalidCall, match="closed"), pool.borrow():
+            pass
+    assert [p.name for p in tmp_path.iterdir()] == ["a.db"]
+
+
 def test_threads_share_a_memory(memory: StructuredMemory) -> None:
     """M4"""
     memory.create_table("t", [Column("thread"), Column("n")])
