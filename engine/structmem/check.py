@@ -22,7 +22,7 @@ import msgspec
 
 from structmem import file, images, log, replay, schema, sql
 from structmem.connection import begin_immediate, open_reader, open_writer
-from structmem.errors import FormatTooNew, VerificationFailed
+from structmem.errors import VerificationFailed
 from structmem.identifiers import quote
 from structmem.limits import VALUE_BYTES_MAX
 from structmem.results import VerifyReport
@@ -32,10 +32,8 @@ from structmem_journal import (
     START,
     Event,
     Header,
-    JournalError,
     Position,
     Record,
-    UnknownKind,
     verify,
 )
 
@@ -60,10 +58,6 @@ def verify_memory(
         if not deep:
             return VerifyReport(head, _walk(live, head, progress, _ignore))
         return _verify_deep(live, head, progress)
-    except UnknownKind as error:
-        raise FormatTooNew(str(error)) from error
-    except JournalError as error:
-        raise VerificationFailed(f"The journal of {path.name} is damaged: {error}.") from error
     finally:
         live.close()
 

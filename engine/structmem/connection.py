@@ -17,14 +17,19 @@ from structmem import sql
 from structmem.errors import (
     Busy,
     ConstraintFailed,
+    FormatTooNew,
     Full,
     InvalidCall,
     NotAMemory,
     ReadOnly,
     StructMemError,
+    VerificationFailed,
 )
+from structmem.identifiers import INTERNAL_PREFIX
 from structmem.limits import BUSY_TIMEOUT_MS, PAYLOAD_PART_BYTES, ROW_SLACK_BYTES
+from structmem_journal import JournalError, UnknownKind
 
+_NO_TABLE_OF_OURS = f"no such table: main.{INTERNAL_PREFIX}"
 _CACHED_STATEMENTS = 100  # APSW's own default
 
 
@@ -65,11 +70,23 @@ def _open(path: Path, flags: int, cached_statements: int = _CACHED_STATEMENTS) -
 
 @contextmanager
 def translated(path: Path) -> Generator[None]:
-    """Turn SQLite's errors into ours, so that no SQLite traceback reaches a user."""
+    """Turn SQLite's errors into ours, so that no SQLite traceback reaches a user; and those of a
+    file that SQLite finds sound while our own data in it is not."""
     try:
         yield
     except apsw.Error as error:
         raise translate(error, path) from error
+    except UnknownKind as error:
+        raise FormatTooNew(f"{error}.") from error
+    except JournalError as error:
+        raise _damaged(f"The journal of {path.name} is damaged: {error}.") from error
+    except UnicodeDecodeError as error:
+        raise _damaged(f"{path.name} is damaged: text in it is not UTF-8.") from error
+
+
+def _damaged(what: str) -> VerificationFailed:
+    hint = "Go on with a backup or a replica; verify() says whether one is sound."
+    return VerificationFailed(what, hint=hint)
 
 
 def translate(error: apsw.Error, path: Path) -> StructMemError:
@@ -80,10 +97,7 @@ def translate(error: apsw.Error, path: Path) -> StructMemError:
                 f"Another process is writing to {path.name}.", hint="Try again in a moment."
             )
         case apsw.FullError():
-            return Full(
-                f"There is no room left for {path.name}; nothing was changed.",
-                hint="Free some space, then repeat the call.",
-            )
+            return _full(path)
         case apsw.NoMemError():
             return Full(
                 "There is not enough memory for this call now; nothing was changed.",
@@ -92,7 +106,10 @@ def translate(error: apsw.Error, path: Path) -> StructMemError:
         case apsw.ConstraintError():
             return ConstraintFailed(f"The change breaks a rule of the schema: {error}.")
         case apsw.MismatchError():
-            return ConstraintFailed(f"A value does not fit its column: {error}.")
+            return ConstraintFailed(
+                f"A value does not fit its column: {error}.",
+                hint="A column that is an INTEGER PRIMARY KEY takes whole numbers only.",
+            )
         case apsw.TooBigError():
             return InvalidCall(
                 "A row is larger than this memory allows.",
@@ -104,10 +121,21 @@ def translate(error: apsw.Error, path: Path) -> StructMemError:
             return NotAMemory(f"{path} is damaged or is not a memory: {error}.")
         case apsw.CantOpenError():
             return NotAMemory(f"{path} cannot be opened: {error}.")
+        case apsw.IOError(extendedresult=apsw.SQLITE_IOERR_SHMSIZE):
+            return _full(path)
+        case apsw.SQLError() if _NO_TABLE_OF_OURS in str(error):
+            return NotAMemory(f"{path} has lost tables of the memory's own: {error}.")
         case apsw.IOError():
             return NotAMemory(f"{path} could not be read or written: {error}.")
         case _:
             return InvalidCall(f"SQLite refuses this: {error}.")
+
+
+def _full(path: Path) -> Full:
+    return Full(
+        f"There is no room left for {path.name}; nothing was changed.",
+        hint="Free some space, then repeat the call.",
+    )
 
 
 def closed(path: Path) -> InvalidCall:

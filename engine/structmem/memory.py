@@ -195,7 +195,7 @@ class StructuredMemory:
         """
         seq = history.parse_op_id(after) if after is not None else START.seq
         return history.matching(
-            map(history.operation_of, self._records(seq)),
+            self._operations(seq),
             table=table,
             actor=actor,
             operation=operation,
@@ -397,6 +397,12 @@ class StructuredMemory:
                 return
             yield from batch
             seq += len(batch)
+
+    def _operations(self, seq: int) -> Iterator[Operation]:
+        for record in self._records(seq):
+            with translated(self._path):
+                operation = history.operation_of(record)
+            yield operation
 
     def _call(
         self,

@@ -1,5 +1,6 @@
 """History, log and undo (H1-H3), and verification (J3)."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
@@ -245,6 +246,34 @@ def test_a_journal_that_lost_something_fails_the_short_check(
     alter(unjournaled, f"DELETE FROM _structmem_{table} WHERE {key}")
     with pytest.raises(VerificationFailed, match="record 1"):
         unjournaled.verify()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE _structmem_payload SET bytes = CAST(substr(bytes, 1, 16) || x'c1' AS BLOB)",
+        "UPDATE _structmem_payload SET bytes = CAST(x'ff' AS TEXT)",
+        "UPDATE _structmem_record SET header = x'c1'",
+    ],
+)
+def test_a_journal_that_cannot_be_read_stops_every_call(
+    unjournaled: StructuredMemory, damage: str
+) -> None:
+    """M9, C54: the caller hears of damage, not of bytes."""
+    memory = unjournaled
+    memory.create_table("t", [Column("a")])
+    memory.insert("t", {"a": 1}, call_id="c1")
+    alter(memory, damage)
+    calls: list[Callable[[], object]] = [
+        memory.history,
+        lambda: list(memory.log()),
+        memory.undo,
+        memory.verify,
+        lambda: memory.insert("t", {"a": 1}, call_id="c1"),
+    ]
+    for call in calls:
+        with pytest.raises(VerificationFailed, match="damaged"):
+            call()
 
 
 def test_time_never_goes_back(memory: StructuredMemory, monkeypatch: pytest.MonkeyPatch) -> None:

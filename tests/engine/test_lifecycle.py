@@ -15,11 +15,14 @@ from structmem import (
     Column,
     ForkedProcess,
     FormatTooNew,
+    Full,
     InvalidCall,
     NotAMemory,
     StructuredMemory,
     sql,
 )
+from structmem.connection import translate
+from structmem.file import APPLICATION_ID
 
 
 def test_nothing_is_made_before_the_first_call(tmp_path: Path) -> None:
@@ -113,6 +116,39 @@ def test_a_newer_file_is_refused(tmp_path: Path) -> None:
     connection.close()
     with StructuredMemory(path) as memory, pytest.raises(FormatTooNew, match="format 1"):
         memory.position()
+
+
+def test_a_file_without_our_tables_is_no_memory(tmp_path: Path) -> None:
+    """M9, M10: not a mistake of the caller's."""
+    path = tmp_path / "marked.db"
+    connection = apsw.Connection(str(path))
+    sql.pragma(connection, "application_id", APPLICATION_ID)
+    connection.close()
+    with StructuredMemory(path) as memory, pytest.raises(NotAMemory, match="_structmem_record"):
+        memory.position()
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (apsw.NoMemError("out of memory"), Full),
+        (apsw.FullError("database or disk is full"), Full),
+        (apsw.IOError("disk I/O error"), NotAMemory),
+        (apsw.CorruptError("database disk image is malformed"), NotAMemory),
+        (apsw.SQLError("no such table: main._structmem_call"), NotAMemory),
+        (apsw.SQLError("no such table: main.people"), InvalidCall),
+    ],
+)
+def test_errors_are_sorted_by_what_to_do(error: apsw.Error, expected: type[Exception]) -> None:
+    """M9"""
+    assert type(translate(error, Path("a.db"))) is expected
+
+
+def test_a_full_disk_is_told_as_one_wherever_it_shows() -> None:
+    """M9: the index of the write-ahead log has no room; SQLite calls it an I/O error."""
+    error = apsw.IOError("disk I/O error")
+    error.extendedresult = apsw.SQLITE_IOERR_SHMSIZE  # pyright: ignore[reportAttributeAccessIssue] # set by APSW
+    assert isinstance(translate(error, Path("a.db")), Full)
 
 
 def test_an_empty_file_with_a_log_was_damaged(tmp_path: Path) -> None:
