@@ -24,7 +24,7 @@ from typing import TypeVar
 import apsw
 from msgspec import Struct
 
-from structmem.errors import InvalidCall, QueryLimit
+from structmem.errors import QueryLimit
 from structmem.limits import (
     JSON_PATCH_BYTES_MAX,
     LIKE_PATTERN_BYTES_MAX,
@@ -116,13 +116,6 @@ class Watch:
 
     def _is_late(self) -> bool:
         return monotonic() > self._deadline
-
-
-def check_timeout(timeout: object) -> float:
-    """`timeout`, if it is a number of seconds above zero."""
-    if isinstance(timeout, int | float) and timeout > 0:
-        return float(timeout)
-    raise InvalidCall(f"timeout must be a number of seconds above 0, not {timeout!r}.")
 
 
 def restrict(connection: apsw.Connection, bounds: Bounds) -> None:

@@ -6,11 +6,14 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from structmem.errors import InvalidCall
+from structmem.errors import InvalidCall, shown
 from structmem_journal import Intent
 
 _NAME_BYTES_MAX: Final = 1_000
 """Bound of actor, approver and call id: names, not texts."""
+
+TEXT_BYTES_MAX: Final = 100_000
+"""Bound of a reason, and of the name of a table."""
 
 _encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -30,7 +33,10 @@ class Call(Struct, frozen=True):
     def digest(self, salt: bytes) -> bytes:
         """Equal for the same operation with the same arguments, whatever the reason. Salted, so
         that it tells nothing about arguments that were erased."""
-        arguments = _encoder.encode((self.operation, self.table, self.arguments, self.bulk))
+        try:
+            arguments = _encoder.encode((self.operation, self.table, self.arguments, self.bulk))
+        except UnicodeEncodeError as error:
+            raise InvalidCall(f"{shown(error.object)} is not valid Unicode text.") from None
         return hashlib.sha256(salt + arguments).digest()
 
     def intent(self, salt: bytes, *, table: str | None) -> Intent:
@@ -51,14 +57,22 @@ def check_text(value: object, what: str, *, bytes_max: int = _NAME_BYTES_MAX) ->
     if value is None:
         return None
     if not isinstance(value, str):
-        raise InvalidCall(f"{what} must be text, not {type(value).__name__}.")
+        raise InvalidCall(f"{what} must be text, not {shown(value)}.")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
         raise InvalidCall(f"{what} is not valid Unicode text.") from None
     if size > bytes_max:
         raise InvalidCall(f"{what} has {size:,} bytes; {bytes_max:,} are allowed.")
-    return value
+    return str.__str__(value)
+
+
+def check_table(name: object) -> str:
+    """`name`, if a table may be called that; whether there is one is found out later."""
+    text = check_text(name, "The table's name", bytes_max=TEXT_BYTES_MAX)
+    if text is None:
+        raise InvalidCall("The table's name is missing.", hint="`describe` lists the tables.")
+    return text
 
 
 def check_call_id(value: object) -> str | None:

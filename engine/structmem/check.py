@@ -22,7 +22,7 @@ import msgspec
 
 from structmem import file, images, log, replay, schema, sql
 from structmem.connection import begin_immediate, open_reader, open_writer
-from structmem.errors import VerificationFailed
+from structmem.errors import VerificationFailed, shown
 from structmem.identifiers import quote
 from structmem.limits import VALUE_BYTES_MAX
 from structmem.results import VerifyReport
@@ -205,6 +205,6 @@ def _compare_values(where: str, found: object, expected: object) -> None:
 
 def _difference(where: str, found: object, expected: object) -> VerificationFailed:
     return VerificationFailed(
-        f"{where}: the file holds {found!r}, the journal says {expected!r}.",
+        f"{where}: the file holds {shown(found)}, the journal says {shown(expected)}.",
         hint="The file was changed by something other than structmem, or is damaged.",
     )

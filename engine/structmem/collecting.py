@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from sys import getsizeof
 
+from structmem.arguments import check_whole
 from structmem.bounds import Bounds
-from structmem.errors import InvalidCall
 from structmem_journal import Value
 
 _NUMBER_BYTES = 8
@@ -12,8 +12,8 @@ _NUMBER_BYTES = 8
 
 def check_bound(bound: object, name: str) -> None:
     """Refuse `bound` unless it is None or a count."""
-    if bound is not None and (not isinstance(bound, int) or bound < 0):
-        raise InvalidCall(f"{name} must be a number of at least 0, or None, not {bound!r}.")
+    if bound is not None:
+        check_whole(bound, name)
 
 
 def collect(

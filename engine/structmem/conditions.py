@@ -25,9 +25,10 @@ from structmem.errors import (
     NoSuchColumn,
     NoSuchTable,
     QueryLimit,
+    shown,
 )
 from structmem.identifiers import quote
-from structmem.reading import GuardedReader, Prepared
+from structmem.reading import GuardedReader, Prepared, check_text
 from structmem.results import Parameters
 from structmem.schema import Table
 
@@ -50,7 +51,7 @@ def matching_rowids(
     `ConditionRefused`, `NoSuchTable`, `NoSuchColumn`, `QueryLimit`, and `InvalidCall` for
     parameters that do not fit.
     """
-    condition = _check(where)
+    condition = check_condition(where)
     with reader.bounded(timeout):
         prepared = _compile(reader, table, condition)
         with reader.running(prepared, params) as rows:
@@ -62,12 +63,21 @@ def _memory_of(rowid: int) -> int:
     return getsizeof(rowid) + _POINTER_BYTES
 
 
-def _check(where: object) -> str:
+def check_condition(where: object) -> str:
+    """`where`, if it is text that could be a condition."""
     if where is None or (isinstance(where, str) and not where.strip()):
         raise ConditionRefused("where is missing.", hint=_HINT)
     if not isinstance(where, str):
-        raise ConditionRefused(f"where must be SQL text, not {type(where).__name__}.", hint=_HINT)
-    return where
+        raise ConditionRefused(f"where must be SQL text, not {shown(where)}.", hint=_HINT)
+    try:
+        return str.__str__(check_text(where))
+    except InvalidCall as error:
+        raise _not_an_expression(error) from None
+
+
+def _not_an_expression(error: InvalidCall) -> ConditionRefused:
+    message = f"where must be one SQL expression. {error.message}"
+    return ConditionRefused(message, hint=error.hint or _HINT)
 
 
 def _compile(reader: GuardedReader, table: Table, condition: str) -> Prepared:
@@ -81,9 +91,7 @@ def _compile(reader: GuardedReader, table: Table, condition: str) -> Prepared:
     except (NoSuchTable, NoSuchColumn, QueryLimit):
         raise
     except InvalidCall as error:
-        raise ConditionRefused(
-            f"where must be one SQL expression. {error.message}", hint=error.hint or _HINT
-        ) from error
+        raise _not_an_expression(error) from error
     if prepared.statement.columns != (alias,):
         raise ConditionRefused("where must be one SQL expression.", hint=_HINT)
     return prepared

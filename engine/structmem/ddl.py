@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from structmem import schema
-from structmem.errors import InvalidCall, NoSuchColumn, NoSuchTable, TableExists
+from structmem.errors import InvalidCall, NoSuchColumn, NoSuchTable, TableExists, shown
 from structmem.identifiers import check_name, check_type, fold, nearest
 from structmem.results import Column, Reference
 from structmem.schema import Table, load_table
@@ -67,30 +67,39 @@ def create_table(
 def _check_column(given: object, max_value_bytes: int) -> Column:
     column = _to_column(given)
     name = check_name(column.name, "column")
-    if column.type is not None:
-        check_type(column.type, name)
+    column = msgspec.structs.replace(
+        column,
+        name=name,
+        type=check_type(column.type, name) if column.type is not None else None,
+        description=check_description(column.description),
+    )
     if column.default is not UNSET:
         default = check_value(column.default, f"Default of column {name!r}", max_value_bytes)
         column = msgspec.structs.replace(column, default=default)
     if column.references is not None:
-        _check_actions(name, column.references)
-    check_description(column.description)
+        _check_reference_text(name, column.references)
     return column
 
 
 def _to_column(given: object) -> Column:
     if isinstance(given, Column):
-        return given
+        given = _fields_of(given)
     if not isinstance(given, Mapping):
-        raise InvalidCall(f"A column must be a Column or a mapping, not {type(given).__name__}.")
+        raise InvalidCall(f"A column must be a Column or a mapping, not {shown(given)}.")
     try:
         return msgspec.convert(_camel_keys(cast("Mapping[Any, Any]", given)), Column)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise InvalidCall(
             f"Not a column: {error}.",
             hint="A column has name, type, primaryKey, notNull, unique, default, description and "
             "references.",
         ) from error
+
+
+def _fields_of(given: Column | Reference) -> dict[str, Any]:
+    """A struct as a mapping, to be checked like one: structs take whatever they are made of."""
+    fields = msgspec.structs.asdict(given)
+    return {name: value for name, value in fields.items() if value is not UNSET}
 
 
 def _camel_keys(given: Mapping[Any, Any]) -> dict[str, Any]:
@@ -99,18 +108,25 @@ def _camel_keys(given: Mapping[Any, Any]) -> dict[str, Any]:
     for key, value in given.items():
         first, *rest = str(key).split("_")
         name = first + "".join(word.capitalize() for word in rest)
-        result[name] = _camel_keys(value) if name == "references" and value else value
+        result[name] = _reference_keys(value) if name == "references" else value
     return result
+
+
+def _reference_keys(given: object) -> object:
+    if isinstance(given, Reference):
+        given = _fields_of(given)
+    return _camel_keys(cast("Mapping[Any, Any]", given)) if isinstance(given, Mapping) else given
 
 
 def _check_names(columns: list[Column]) -> None:
     seen: dict[str, str] = {}
     for column in columns:
-        other = seen.setdefault(fold(column.name), column.name)
-        if seen[fold(column.name)] is not column.name:
+        other = seen.get(fold(column.name))
+        if other is not None:
             raise InvalidCall(
                 f"The columns {other!r} and {column.name!r} have one name: ASCII case is ignored."
             )
+        seen[fold(column.name)] = column.name
     has_integer_key = any(c.primary_key and fold(c.type or "") == "integer" for c in columns)
     if not has_integer_key and schema.free_rowid_name(seen.values()) is None:
         raise InvalidCall(
@@ -119,24 +135,27 @@ def _check_names(columns: list[Column]) -> None:
         )
 
 
-def _check_actions(column: str, reference: Reference) -> None:
+def _check_reference_text(column: str, reference: Reference) -> None:
+    check_name(reference.table, "table")
+    check_name(reference.column, "column")
     for action in (reference.on_delete, reference.on_update):
         if action is not None and action not in _ACTIONS:
             raise InvalidCall(
-                f"Column {column!r}: {action!r} is no foreign key action.",
+                f"Column {column!r}: {shown(action)} is no foreign key action.",
                 hint=f"It is one of {', '.join(_ACTIONS)}.",
             )
 
 
-def check_description(description: object) -> None:
+def check_description(description: object) -> str | None:
     if description is None:
-        return
+        return None
     if not isinstance(description, str) or "\0" in description:
         raise InvalidCall("A description must be text without NUL characters.")
     try:
         description.encode()
     except UnicodeEncodeError:
         raise InvalidCall("A description must be valid Unicode text.") from None
+    return str.__str__(description)
 
 
 def _check_reference(

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any, Final, cast
 
 from structmem import sql
-from structmem.errors import InvalidCall, NoSuchColumn
+from structmem.errors import InvalidCall, NoSuchColumn, shown
 from structmem.identifiers import nearest, quote
 from structmem.schema import Affinity, Table, affinity
 from structmem.values import check_value, same
@@ -46,7 +46,7 @@ def check_fields(fields: object, what: str, max_value_bytes: int) -> Fields:
     for name, value in cast("Mapping[object, object]", fields).items():
         if not isinstance(name, str):
             raise InvalidCall(f"{what}: column names must be text, not {_type(name)}.")
-        checked[name] = check_value(value, f"{what}, column {name!r}", max_value_bytes)
+        checked[str.__str__(name)] = check_value(value, f"{what}, column {name!r}", max_value_bytes)
     return checked
 
 
@@ -126,7 +126,7 @@ def _no_such_column(table: Table, name: str) -> NoSuchColumn:
     close = nearest(name, table.stored)
     known = ", ".join(map(repr, table.stored[:30]))
     hint = f"Did you mean {close!r}?" if close else f"Its columns are: {known}."
-    return NoSuchColumn(f"Table {table.name!r} has no column {name!r}.", hint=hint)
+    return NoSuchColumn(f"Table {table.name!r} has no column {shown(name)}.", hint=hint)
 
 
 def _insert_statement(table: Table, columns: Sequence[str], watched: Sequence[int]) -> str:

@@ -9,7 +9,33 @@ Messages are written to be read by a model: what is wrong, with the name and val
 """
 
 import re
-from typing import ClassVar
+import reprlib
+from typing import ClassVar, Final
+
+_MESSAGE_MAX: Final = 4_000
+_SHOWN_MAX: Final = 200
+"""Characters of a message, and of one value in it: a model has to read them."""
+
+_repr: Final = reprlib.Repr()
+_repr.maxstring = _repr.maxother = _SHOWN_MAX
+_repr.maxlong = 40
+_repr.maxlist = _repr.maxtuple = _repr.maxdict = _repr.maxset = 20
+
+
+def _cut(text: str) -> str:
+    """`text` without the middle of one that is too long, as when a name in it has megabytes."""
+    if len(text) <= _MESSAGE_MAX:
+        return text
+    half = _MESSAGE_MAX // 2
+    return f"{text[:half]} […] {text[-half:]}"
+
+
+def shown(value: object) -> str:
+    """`value` as a message shows it: as Python writes it, without the middle of a long one."""
+    try:
+        return _repr.repr(value)
+    except Exception:  # what cannot be written, such as an integer of thousands of digits
+        return f"a value of type {type(value).__name__}"
 
 
 class StructMemError(Exception):
@@ -18,9 +44,9 @@ class StructMemError(Exception):
     code: ClassVar[str] = "struct_mem_error"
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = _cut(message)
+        self.hint = None if hint is None else _cut(hint)
+        super().__init__(self.message)
 
     def __init_subclass__(cls) -> None:
         cls.code = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()

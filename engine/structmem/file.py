@@ -10,6 +10,7 @@ Invariants:
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 import time
 import weakref
@@ -20,7 +21,7 @@ import apsw
 
 from structmem import log, sql
 from structmem.connection import begin_immediate, open_reader, open_writer, roll_back, translated
-from structmem.errors import FormatTooNew, InvalidCall, NotAMemory
+from structmem.errors import FormatTooNew, InvalidCall, NotAMemory, shown
 from structmem.limits import BUSY_TIMEOUT_MS
 
 APPLICATION_ID: Final = 0x534D656D
@@ -49,7 +50,7 @@ def ensure_memory(path: Path, *, memory_id: str | None = None, role: Role = "pri
 
 def check_memory(path: Path) -> None:
     """Raise `NotAMemory` unless `path` is an existing memory; changes nothing."""
-    if not path.exists():
+    if not _exists(path):
         raise NotAMemory(f"There is no file {path}.", hint="Check the path.")
     with translated(path):
         connection = open_reader(path)
@@ -115,7 +116,7 @@ def _remove_in(process: int, directory: Path) -> None:
 
 def _create_empty(path: Path) -> None:
     """Create the file readable by its owner only; SQLite gives its side files the same mode."""
-    if path.exists():
+    if _exists(path):
         if path.stat().st_size == 0 and _size(path.with_name(path.name + "-wal")):
             raise NotAMemory(
                 f"{path} is empty but its write-ahead log is not: the file was damaged.",
@@ -130,6 +131,20 @@ def _create_empty(path: Path) -> None:
         return  # another process made it meanwhile
     except OSError as error:
         raise InvalidCall(f"{path} cannot be created: {error.strerror}.") from error
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is a file. Raises for a path that cannot have one."""
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        why = f"The path {shown(str(path))} cannot be used: {error.strerror}."
+        raise InvalidCall(why, hint="Check the path.") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise NotAMemory(f"{path} is not a file.", hint="Give the memory a file of its own.")
+    return True
 
 
 def _size(path: Path) -> int:

@@ -1,11 +1,13 @@
 """What happened, as a caller sees it; and taking the last of it back."""
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from structmem import foreign_keys, log, replay
-from structmem.errors import CannotUndo, InvalidCall, NothingToUndo
+from structmem.errors import CannotUndo, InvalidCall, NothingToUndo, shown
+from structmem.identifiers import fold
 from structmem.results import Operation, op_id_of
 from structmem.writing import Change, Transaction
 from structmem_journal import (
@@ -19,6 +21,7 @@ from structmem_journal import (
     inverse,
 )
 
+_OP_ID: Final = re.compile(r"op_([1-9][0-9]{0,17})")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -46,11 +49,12 @@ def _operation(header: Header, event: Event | None) -> Operation:
 
 def parse_op_id(op_id: object) -> int:
     """The seq in `op_<seq>`. Raises `InvalidCall` for anything else."""
-    if isinstance(op_id, str) and op_id.startswith("op_"):
-        digits = op_id.removeprefix("op_")
-        if digits.isascii() and digits.isdigit() and 0 < int(digits[:19]) < 1 << 62:
-            return int(digits)
-    raise InvalidCall(f"{op_id!r} is no operation id.", hint="They look like 'op_42'; see history.")
+    found = _OP_ID.fullmatch(op_id) if isinstance(op_id, str) else None
+    if found is not None:
+        return int(found[1])
+    raise InvalidCall(
+        f"{shown(op_id)} is no operation id.", hint="They look like 'op_42'; see history."
+    )
 
 
 def to_undo(tx: Transaction, wanted: int | None) -> int:
@@ -105,9 +109,10 @@ def matching(
     until: datetime | None,
 ) -> Iterator[Operation]:
     """Those operations that pass every filter given; times are inclusive."""
+    wanted = None if table is None else fold(table)
     for one in operations:
         if (
-            (table is None or one.table == table)
+            (wanted is None or (one.table is not None and fold(one.table) == wanted))
             and (actor is None or one.actor == actor)
             and (operation is None or one.operation == operation)
             and (since is None or one.at >= since)

@@ -5,17 +5,21 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from structmem.errors import InvalidCall
+from structmem.errors import InvalidCall, shown
 
 INTERNAL_PREFIX: Final = "_structmem_"
 """Our own tables. Model SQL never sees them, and no table of the user's may begin like this."""
+
+_NEAREST_CHARS_MAX: Final = 200
+"""Longer names are not looked for: comparing takes time that grows with the square."""
 
 _RESERVED_PREFIXES: Final = (INTERNAL_PREFIX, "sqlite_")
 _UPPER_TO_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 # https://www.sqlite.org/syntax/type-name.html: names, then up to two signed numbers.
 _TYPE_NAME: Final = re.compile(
     r"[A-Za-z_][A-Za-z0-9_]*(?: [A-Za-z_][A-Za-z0-9_]*)*"
-    r"(?: ?\( ?[+-]?\d+(?:\.\d+)?(?: ?, ?[+-]?\d+(?:\.\d+)?)? ?\))?"
+    r"(?: ?\( ?[+-]?\d+(?:\.\d+)?(?: ?, ?[+-]?\d+(?:\.\d+)?)? ?\))?",
+    re.ASCII,
 )
 # Words that would end the type and begin a constraint of the column.
 _CONSTRAINT_WORDS: Final = frozenset(
@@ -54,21 +58,23 @@ def is_internal(name: str) -> bool:
 def check_name(name: object, what: str) -> str:
     """`name`, if a table or column may be called that. `what` is the noun for the message."""
     if not isinstance(name, str):
-        raise InvalidCall(f"The name of a {what} must be text, not {type(name).__name__}.")
+        raise InvalidCall(f"The name of a {what} must be text, not {shown(name)}.")
     if "\0" in name:
-        raise InvalidCall(f"The {what} name {name!r} contains a NUL character, which SQL cannot.")
+        raise InvalidCall(
+            f"The {what} name {shown(name)} contains a NUL character, which SQL cannot."
+        )
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise InvalidCall(f"The {what} name {name!r} is not valid Unicode text.") from None
+        raise InvalidCall(f"The {what} name {shown(name)} is not valid Unicode text.") from None
     for prefix in _RESERVED_PREFIXES:
         if fold(name).startswith(prefix):
             raise InvalidCall(
-                f"The {what} name {name!r} is reserved: names beginning with {prefix} belong to "
-                "the memory itself.",
+                f"The {what} name {shown(name)} is reserved: names beginning with {prefix} belong "
+                "to the memory itself.",
                 hint="Choose another name.",
             )
-    return name
+    return str.__str__(name)
 
 
 def check_type(type_name: str, column: str) -> str:
@@ -77,15 +83,17 @@ def check_type(type_name: str, column: str) -> str:
     wrong = [word for word in words if word in _CONSTRAINT_WORDS]
     if wrong or not _TYPE_NAME.fullmatch(type_name):
         raise InvalidCall(
-            f"The type {type_name!r} of column {column!r} is not a type name.",
+            f"The type {shown(type_name)} of column {shown(column)} is not a type name.",
             hint="Use a plain SQLite type such as TEXT, INTEGER, REAL, BLOB or VARCHAR(80); "
             "constraints have fields of their own.",
         )
-    return type_name
+    return str.__str__(type_name)
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """The one of `names` that `name` was probably meant to be."""
+    if len(name) > _NEAREST_CHARS_MAX:
+        return None
     folded = {fold(candidate): candidate for candidate in names}
     found = difflib.get_close_matches(fold(name), folded, n=1, cutoff=0.6)
     return folded[found[0]] if found else None

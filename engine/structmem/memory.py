@@ -16,10 +16,20 @@ from typing import Any, Final, Self, cast
 import apsw
 
 from structmem import check, ddl, dml, file, history, log, replay, schema
-from structmem.calls import Call, check_call_id, check_text
-from structmem.conditions import matching_rowids
+from structmem.arguments import (
+    check_callable,
+    check_memory_id,
+    check_path,
+    check_position,
+    check_record,
+    check_time,
+    check_timeout,
+    check_whole,
+)
+from structmem.calls import TEXT_BYTES_MAX, Call, check_call_id, check_table, check_text
+from structmem.conditions import check_condition, matching_rowids
 from structmem.connection import closed, translate, translated
-from structmem.errors import Diverged, FormatTooNew, InvalidCall
+from structmem.errors import Diverged, FormatTooNew, InvalidCall, shown
 from structmem.identifiers import check_name
 from structmem.limits import MAX_VALUE_BYTES, QUERY_TIMEOUT_S, VALUE_BYTES_MAX
 from structmem.results import (
@@ -36,7 +46,6 @@ from structmem.values import check_parameters
 from structmem.writing import Change, Transaction
 from structmem_journal import START, JournalError, Position, Record, UnknownKind, decode_header
 
-_TEXT_BYTES_MAX: Final = 100_000
 _logger: Final = logging.getLogger("structmem")
 
 Listener = Callable[[Position], None]
@@ -68,14 +77,14 @@ class StructuredMemory:
         query_timeout: float = QUERY_TIMEOUT_S,
         max_value_bytes: int = MAX_VALUE_BYTES,
     ) -> None:
-        if not 0 < max_value_bytes <= VALUE_BYTES_MAX:
-            raise InvalidCall(f"max_value_bytes must be 1 to {VALUE_BYTES_MAX:,}.")
         self._actor = check_text(actor, "The actor")
         self._read_only = read_only
-        self._query_timeout = query_timeout
-        self._max_value_bytes = max_value_bytes
+        self._query_timeout = check_timeout(query_timeout)
+        self._max_value_bytes = check_whole(
+            max_value_bytes, "max_value_bytes", least=1, most=VALUE_BYTES_MAX
+        )
         self._private: file.PrivateDirectory | None = None
-        self._path = self._locate(os.fspath(path))
+        self._path = self._locate(check_path(path))
         self._session: Session | None = None
         self._closed = False
         self._lock = Lock()
@@ -85,8 +94,6 @@ class StructuredMemory:
         if path == ":memory:":  # SQLite's own in-memory files have no snapshots
             self._private = file.PrivateDirectory(self)
             return self._private.path / "memory.db"
-        if not path:
-            raise InvalidCall("The path of the memory is empty.")
         return Path(path).absolute()
 
     # -- the memory itself -----------------------------------------------------------------------
@@ -172,8 +179,7 @@ class StructuredMemory:
 
     def history(self, limit: int = 50, *, before: str | None = None) -> list[Operation]:
         """The operations that stand, newest first, below the operation id `before`."""
-        if limit < 0:
-            raise InvalidCall(f"limit is {limit}; it must be 0 or more.")
+        check_whole(limit, "limit")
         below = history.parse_op_id(before) if before is not None else None
         with self._reading() as connection:
             found = [log.record_at(connection, n) for n in log.standing(connection, below, limit)]
@@ -196,11 +202,11 @@ class StructuredMemory:
         seq = history.parse_op_id(after) if after is not None else START.seq
         return history.matching(
             self._operations(seq),
-            table=table,
-            actor=actor,
-            operation=operation,
-            since=since,
-            until=until,
+            table=check_text(table, "table", bytes_max=TEXT_BYTES_MAX),
+            actor=check_text(actor, "actor"),
+            operation=check_text(operation, "operation"),
+            since=check_time(since, "since"),
+            until=check_time(until, "until"),
         )
 
     def verify(
@@ -215,6 +221,10 @@ class StructuredMemory:
 
         Raises `VerificationFailed` naming the first difference.
         """
+        if expect is not None:
+            check_position(expect, "expect")
+        if progress is not None:
+            check_callable(progress, "progress")
         self._open()
         with translated(self._path):
             return check.verify_memory(self._path, deep=deep, expect=expect, progress=progress)
@@ -235,13 +245,12 @@ class StructuredMemory:
         of that name is `TableExists`, which tells the differences."""
         name = check_name(table, "table")
         wanted = ddl.check_columns(columns, self._max_value_bytes)
-        ddl.check_description(description)
-        call = self._call("create_table", name, reason, call_id, bulk=(wanted, description))
+        told = ddl.check_description(description)
+        bulk = wanted, told, bool(if_not_exists)
+        call = self._call("create_table", name, reason, call_id, bulk=bulk)
 
         def work(tx: Transaction) -> Change:
-            return ddl.create_table(
-                tx, name, wanted, description=description, if_not_exists=if_not_exists
-            )
+            return ddl.create_table(tx, name, wanted, description=told, if_not_exists=if_not_exists)
 
         return self._write(call, work)
 
@@ -255,9 +264,10 @@ class StructuredMemory:
     ) -> WriteResult:
         """Insert one row (a mapping of column to value) or any iterable of them: every row or
         none, as one operation. Columns that are left out take their default."""
+        name = check_table(table)
         given = dml.check_rows(rows, self._max_value_bytes)
-        call = self._call("insert", table, reason, call_id, bulk=given)
-        return self._write(call, lambda tx: dml.insert(tx, tx.table(table), given))
+        call = self._call("insert", name, reason, call_id, bulk=given)
+        return self._write(call, lambda tx: dml.insert(tx, tx.table(name), given))
 
     def update(
         self,
@@ -271,16 +281,18 @@ class StructuredMemory:
     ) -> WriteResult:
         """Set columns to values in the rows for which the SQL expression `where` is true; `"true"`
         means every row. `rows_changed` counts the rows that matched."""
+        name = check_table(table)
         fields = dml.check_fields(set, "set", self._max_value_bytes)
         if not fields:
             raise InvalidCall("set is empty.", hint="Name at least one column and its new value.")
         values = check_parameters(params, self._max_value_bytes)
-        arguments = {"set": fields, "where": where, "params": values}
-        call = self._call("update", table, reason, call_id, **arguments)
+        condition = check_condition(where)
+        arguments = {"set": fields, "where": condition, "params": values}
+        call = self._call("update", name, reason, call_id, **arguments)
 
         def work(tx: Transaction) -> Change:
-            found = tx.table(table)
-            return dml.update(tx, found, fields, self._matching(found, where, values))
+            found = tx.table(name)
+            return dml.update(tx, found, fields, self._matching(found, condition, values))
 
         return self._write(call, work)
 
@@ -294,12 +306,14 @@ class StructuredMemory:
         call_id: str | None = None,
     ) -> WriteResult:
         """Delete the rows for which the SQL expression `where` is true; `"true"` means all."""
+        name = check_table(table)
         values = check_parameters(params, self._max_value_bytes)
-        call = self._call("delete", table, reason, call_id, where=where, params=values)
+        condition = check_condition(where)
+        call = self._call("delete", name, reason, call_id, where=condition, params=values)
 
         def work(tx: Transaction) -> Change:
-            found = tx.table(table)
-            return dml.delete(tx, found, self._matching(found, where, values))
+            found = tx.table(name)
+            return dml.delete(tx, found, self._matching(found, condition, values))
 
         return self._write(call, work)
 
@@ -320,6 +334,7 @@ class StructuredMemory:
 
     def position_at(self, seq: int) -> Position | None:
         """The position on this chain after record `seq` (0 is the start); None past the end."""
+        check_whole(seq, "seq")
         with self._reading() as connection:
             return log.position_at(connection, seq)
 
@@ -329,7 +344,7 @@ class StructuredMemory:
         Raises `Diverged` when `after` does not lie on this chain. No transaction stays open
         between two records.
         """
-        found = self.position_at(after.seq)
+        found = self.position_at(check_position(after, "after").seq)
         if found != after:
             raise Diverged(f"Position {after} is not on the chain of {self._path.name}.")
         return self._records(after.seq)
@@ -341,6 +356,10 @@ class StructuredMemory:
         the same transaction (a replica's place in its stream). Returns the new position. Raises
         `Diverged` when a record does not follow, or does not fit the rows that are here.
         """
+        if isinstance(records, str | bytes) or not isinstance(records, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidCall(f"records must be an iterable of Records, not {shown(records)}.")
+        if bookmark is not None:
+            check_whole(bookmark, "bookmark")
         with self._records_translated(), self._open().writer().transaction() as tx:
             for record in records:
                 self._adopt(tx, record)
@@ -359,6 +378,7 @@ class StructuredMemory:
         """Call `listener` with the new position after each commit made through this object, in the
         thread that wrote, once the commit is on disk. It must be quick. Returns a function that
         ends this. Commits of other objects and processes are not heard of."""
+        check_callable(listener, "listener")
         self._check_process()
         with self._lock:
             self._listeners.append(listener)
@@ -416,10 +436,10 @@ class StructuredMemory:
     ) -> Call:
         return Call(
             operation,
-            check_text(table, "The table's name", bytes_max=_TEXT_BYTES_MAX),
+            table,
             arguments,
             bulk,
-            reason=check_text(reason, "The reason", bytes_max=_TEXT_BYTES_MAX),
+            reason=check_text(reason, "The reason", bytes_max=TEXT_BYTES_MAX),
             actor=self._actor,
             call_id=check_call_id(call_id),
         )
@@ -447,7 +467,7 @@ class StructuredMemory:
                 reader.end()
 
     def _adopt(self, tx: Transaction, record: Record) -> None:
-        seq = decode_header(record.header).seq
+        seq = decode_header(check_record(record).header).seq
         if seq > tx.position.seq:
             tx.adopt(record)
             return
@@ -490,8 +510,12 @@ def open_replica(path: str | os.PathLike[str], *, memory_id: str) -> StructuredM
     It takes records through `apply`; its users can only read. Raises `InvalidCall` when the file is
     another memory, or a primary.
     """
-    file.ensure_memory(Path(path).absolute(), memory_id=memory_id, role="replica")
-    memory = StructuredMemory(path)
+    check_memory_id(memory_id)
+    location = check_path(path)
+    if location == ":memory:":
+        raise InvalidCall("A replica needs a file of its own, not :memory:.")
+    file.ensure_memory(Path(location).absolute(), memory_id=memory_id, role="replica")
+    memory = StructuredMemory(location)
     if memory.id != memory_id or memory.role() != "replica":
         found, role = memory.id, memory.role()
         memory.close()

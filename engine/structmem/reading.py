@@ -24,11 +24,11 @@ import apsw
 from msgspec import Struct
 
 from structmem import functions, refusals, schema, sql
+from structmem.arguments import check_timeout
 from structmem.bounds import (
     Bounds,
     Watch,
     ceiling,
-    check_timeout,
     longest_value,
     restrict,
     too_complex,

@@ -25,7 +25,7 @@ from typing import Any, assert_never
 import apsw
 
 from structmem import images, log, sql
-from structmem.errors import FormatTooNew, InvalidCall
+from structmem.errors import FormatTooNew, InvalidCall, shown
 from structmem.identifiers import quote
 from structmem.limits import ROW_SLACK_BYTES, VALUE_BYTES_MAX
 from structmem.schema import Table, load_table
@@ -53,7 +53,9 @@ class Misfit(Exception):
     """The file does not hold what an effect says it found. `where` names table, row and column."""
 
     def __init__(self, where: str, expected: object, found: object) -> None:
-        super().__init__(f"{where}: the journal says {expected!r}, the file holds {found!r}")
+        super().__init__(
+            f"{where}: the journal says {shown(expected)}, the file holds {shown(found)}"
+        )
 
 
 class InTheWay(Misfit):

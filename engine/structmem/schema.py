@@ -13,7 +13,7 @@ import apsw
 from msgspec import UNSET, Struct
 
 from structmem import sql
-from structmem.errors import InvalidCall, NoSuchTable
+from structmem.errors import InvalidCall, NoSuchTable, shown
 from structmem.identifiers import fold, is_internal, nearest, quote
 from structmem.results import Column, Reference
 from structmem_journal import SchemaChanged, Value, invariant
@@ -154,7 +154,8 @@ def _listing(connection: apsw.Connection, name: str) -> tuple[str, str, bool] | 
         (name,),
     )
     for found, kind, without_rowid in rows:
-        if not fold(found).startswith("sqlite_"):
+        # A PRAGMA reads its argument up to a NUL.
+        if fold(found) == fold(name) and not fold(found).startswith("sqlite_"):
             return found, kind, bool(without_rowid)
     return None
 
@@ -163,9 +164,9 @@ def _no_such_table(connection: apsw.Connection, name: str) -> NoSuchTable:
     names = names_of(connection, "table")
     close = nearest(name, names)
     if close is not None:
-        return NoSuchTable(f"There is no table {name!r}.", hint=f"Did you mean {close!r}?")
+        return NoSuchTable(f"There is no table {shown(name)}.", hint=f"Did you mean {close!r}?")
     known = ", ".join(map(repr, names[:20])) or "none yet"
-    return NoSuchTable(f"There is no table {name!r}.", hint=f"The tables are: {known}.")
+    return NoSuchTable(f"There is no table {shown(name)}.", hint=f"The tables are: {known}.")
 
 
 def _columns(connection: apsw.Connection, table: str) -> Iterator[ColumnInfo]:

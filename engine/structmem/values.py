@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from math import copysign
 from typing import Any, cast
 
-from structmem.errors import InvalidCall
+from structmem.errors import InvalidCall, shown
 from structmem.results import Parameters
 from structmem_journal import Value
 
@@ -18,8 +18,9 @@ _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 def check_value(value: object, what: str, max_bytes: int) -> Value:
     """`value` as SQLite will store it; raises `InvalidCall` saying which value of `what` is wrong.
 
-    `True` and `False` become 1 and 0, buffers become bytes. Refused: integers beyond 64 bits, NaN,
-    text that is not valid Unicode, values over `max_bytes`, and every other type.
+    `True` and `False` become 1 and 0, buffers become bytes, members of a text enumeration their
+    text. Refused: integers beyond 64 bits, NaN, text that is not valid Unicode, values over
+    `max_bytes`, and every other type.
     """
     match value:
         case None:
@@ -28,14 +29,16 @@ def check_value(value: object, what: str, max_bytes: int) -> Value:
             return int(value)
         case int():
             if not _INTEGER_MIN <= value <= _INTEGER_MAX:
-                raise InvalidCall(f"{what}: {value} does not fit into 64 bits.", hint="Use text.")
+                raise InvalidCall(
+                    f"{what}: {shown(value)} does not fit into 64 bits.", hint="Use text."
+                )
             return int(value)
         case float():
             if value != value:
                 raise InvalidCall(f"{what}: NaN cannot be stored.", hint="Use null.")
             return float(value)
         case str():
-            return _check_text(str(value), what, max_bytes)
+            return _check_text(str.__str__(value), what, max_bytes)
         case bytes() | bytearray() | memoryview():
             return _check_size(bytes(cast("bytes", value)), what, max_bytes)
         case _:
@@ -53,7 +56,7 @@ def check_parameters(params: Parameters, max_bytes: int) -> list[Value] | dict[s
             if not isinstance(name, str):
                 raise InvalidCall(f"Parameter names must be text, not {type(name).__name__}.")
         return {
-            name: check_value(value, f"Parameter {name!r}", max_bytes)
+            str.__str__(name): check_value(value, f"Parameter {shown(name)}", max_bytes)
             for name, value in named.items()
         }
     if isinstance(params, str | bytes | bytearray) or not isinstance(params, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]

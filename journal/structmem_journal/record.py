@@ -34,9 +34,11 @@ class Position(Struct, frozen=True):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read what `str()` wrote. Raises `ValueError` for anything else."""
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] # not checked when called
+            raise ValueError(f"not a position: a {type(text).__name__}")  # noqa: TRY004 # one error for both
         match = _POSITION_PATTERN.fullmatch(text)
         if match is None:
-            raise ValueError(f"not a position: {text!r} (expected '<seq>:<64 hex digits>')")
+            raise ValueError(f"not a position: {text!r:.200} (expected '<seq>:<64 hex digits>')")
         return cls(int(match[1]), bytes.fromhex(match[2]))
 
 
