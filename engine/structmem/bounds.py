@@ -28,12 +28,12 @@ from structmem.errors import QueryLimit
 from structmem.limits import (
     JSON_PATCH_BYTES_MAX,
     LIKE_PATTERN_BYTES_MAX,
-    LIKE_STEPS,
     MAX_VALUE_BYTES,
     QUERY_HEAP_SLACK_BYTES,
     QUERY_MEMORY_BYTES,
     QUERY_MEMORY_VALUES,
     ROW_SLACK_BYTES,
+    STEPS_OF,
     STRAIGHT_STEPS_MAX,
     VDBE_OP_MAX,
 )
@@ -133,12 +133,16 @@ def restrict(connection: apsw.Connection, bounds: Bounds) -> None:
 def longest_value(program: Sequence[Instruction], at_most: int) -> int:
     """Bytes that a value may have while `program` runs."""
     called = [step.operand for step in program if step.name in ("Function", "PureFunc")]
-    likes = sum(operand.startswith(("like(", "glob(")) for operand in called)
     patches = sum(operand.startswith(("json_patch(", "jsonb_patch(")) for operand in called)
-    steps = len(program) + LIKE_STEPS * likes
+    steps = len(program) + sum(map(_steps_of, called))
     work_bytes = STRAIGHT_STEPS_MAX * max(at_most, MAX_VALUE_BYTES)
     longest = min(at_most, work_bytes // max(steps, 1))
     return min(longest, JSON_PATCH_BYTES_MAX // patches) if patches else longest
+
+
+def _steps_of(function: str) -> int:
+    """What a call counts for, beside itself; `function` is as SQLite writes it, `like(2)`."""
+    return STEPS_OF.get(function) or STEPS_OF.get(function.partition("(")[0], 0)
 
 
 class _Ceiling:

@@ -35,9 +35,15 @@ STRAIGHT_STEPS_MAX: Final = 400
 """Steps between two looks, up to which a query may touch values of the largest size: most steps
 take at most 25 ms on 17 MB, so ten seconds. Longer programs get shorter values in proportion."""
 
-LIKE_STEPS: Final = 200
-"""What one LIKE or GLOB counts for among these steps: it compares each byte with each byte of its
-pattern, six seconds for 17 MB and the longest pattern."""
+STEPS_OF: Final = {
+    "like": 300,
+    "glob": 300,
+    "trim(2)": 50,
+    "ltrim(2)": 50,
+    "rtrim(2)": 50,
+}
+"""What the slowest functions count for among these steps. LIKE compares each byte with each byte of
+its pattern, six seconds for 17 MB and the longest pattern; trimming many characters takes one."""
 
 LIKE_PATTERN_BYTES_MAX: Final = 200
 """Longest pattern of LIKE and GLOB. `instr` has no such bound."""

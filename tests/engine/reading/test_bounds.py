@@ -145,7 +145,10 @@ def program(steps: int, *functions: str) -> list[Instruction]:
         (program(800), 2),
         (program(25_000), 62.5),
         (program(100, "like(2)"), 1),
-        (program(400, "like(2)", "glob(2)"), 2),
+        (program(200, "like(2)", "glob(3)"), 2),
+        (program(200, "trim(2)", "rtrim(2)", "trim(1)"), 1),
+        (program(300, "ltrim(2)", "trim(2)"), 1),
+        (program(600, "ltrim(2)", "trim(2)", "rtrim(2)", "trim(2)"), 2),
         (program(50, "likely(1)", "lower(1)"), 1),
     ],
 )

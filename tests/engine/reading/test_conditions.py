@@ -197,6 +197,20 @@ def test_w5_the_alias_is_new_for_each_call(
     assert texts[1] == 'SELECT CASE WHEN\ntrue\nTHEN 1 END FROM main."t"'
 
 
+def test_w5_the_result_must_have_the_alias_alone(
+    reader: GuardedReader, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The frames let no text through that could add a column: it is added behind them."""
+    compile_ = GuardedReader.compile
+
+    def adding(self: GuardedReader, text: str) -> Any:
+        return compile_(self, text.replace(" FROM", ", 1 FROM", 1))
+
+    monkeypatch.setattr(GuardedReader, "compile", adding)
+    with pytest.raises(ConditionRefused):
+        match(reader, path, "true")
+
+
 # -- names -----------------------------------------------------------------------------------------
 
 

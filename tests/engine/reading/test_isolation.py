@@ -18,7 +18,7 @@ from structmem.errors import (
     WriteInQuery,
 )
 from structmem.guard import Gate, Guard, Names
-from structmem.reading import GuardedReader
+from structmem.reading import GuardedReader, open_for_queries
 from structmem.sandbox import Sandbox
 from tests.engine.reading import guarded
 from tests.engine.reading.guarded import query, refused
@@ -300,6 +300,15 @@ def test_q2_the_read_only_file_alone_holds_the_data(path: Path, text: str) -> No
     with suppress(apsw.Error):
         sql.run(connection, text.replace("x.db", str(path.parent.parent / "copy.db")))
     assert guarded.content(path) == before
+    connection.close()
+
+
+@pytest.mark.parametrize("text", ["CREATE TEMP TABLE z(a)", "CREATE TEMP VIEW t AS SELECT 1"])
+def test_q2_the_connection_alone_refuses_temporary_objects(path: Path, text: str) -> None:
+    """A read-only file does not keep SQLite from making tables beside it."""
+    connection = open_for_queries(path, Bounds.allowing(1 << 20))
+    with pytest.raises(apsw.ReadOnlyError):
+        sql.run(connection, text)
     connection.close()
 
 

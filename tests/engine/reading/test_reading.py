@@ -189,6 +189,8 @@ def test_c42_parameters_that_do_not_fit(
         ("SELECT * FROM pragma_quick_check", WriteInQuery, "quick_check", "quick_check(table)"),
         ("CREATE TEMP TABLE z(a)", WriteInQuery, "only reads", "WITH name AS"),
         ("VACUUM", WriteInQuery, "only reads", "looks after its file itself"),
+        ("SELECT 1; nonsense", InvalidCall, "more than one SQL statement", "one statement"),
+        ("SELECT 1; DROP TABLE t", InvalidCall, "more than one SQL statement", "one statement"),
         ("SELECT 1; SELECT 2", InvalidCall, "more than one SQL statement", "one statement"),
     ],
 )
