@@ -324,7 +324,6 @@ class Publisher:
             offset += len(data)
         await self._note_published(self._base.sequence)
         self._on_stream = frame.after
-        self._backoff.reset()
         self.progress.count("frames")
         self.progress.count("records", len(frame.records))
         self.progress.reach(frame.after)
@@ -341,6 +340,7 @@ class Publisher:
                 "has lost its tail, or the server answers from before that."
             )
         self._base = Base(sequence, frames.fingerprint(headers, data))
+        self._backoff.reset()
 
     async def _note_published(self, sequence: int) -> None:
         """Remember in the file, once, that the memory has been published."""
