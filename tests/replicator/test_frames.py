@@ -224,6 +224,12 @@ def test_a_part_of_another_frame_does_not_continue_a_set() -> None:
     assert not any(take_all([PARTS[0], *other[1:]]))
 
 
+def test_a_part_that_was_built_on_another_message_does_not_continue_a_set() -> None:
+    first, second, *rest = PARTS
+    elsewhere = Message(SUBJECT, 50, second.headers | {"Sm-Prev": "49"}, second.data)
+    assert not any(take_all([first, elsewhere, *rest]))
+
+
 def test_headers_that_claim_another_frame_are_foreign() -> None:
     one, two = (messages_of(frame_of(n), bytes_max=1 << 20)[0] for n in (1, 2))
     lying = Message(SUBJECT, 5, one.headers, two.data)

@@ -135,6 +135,18 @@ def test_r6_a_position_of_another_history_is_an_error_and_not_a_yes(
             assert not thread.is_alive()
 
 
+def test_r6_a_position_of_another_history_is_not_waited_for(primary: Path) -> None:
+    """What the file says is enough; the stream need not be there."""
+    stream = MemoryStream()
+    stream.stop()
+    with (
+        make_memory(primary) as memory,
+        publish(memory, stream) as publisher,
+        pytest.raises(Diverged),
+    ):
+        publisher.wait_for(Position(1, b"?" * 32), 10)
+
+
 def expect_diverged(handle: Handle, position: Position) -> None:
     with pytest.raises(Diverged):
         handle.wait_for(position, 10)

@@ -261,6 +261,27 @@ def test_a_reader_whose_stream_is_recreated_says_so(server: EmbeddedServer) -> N
     run(check())
 
 
+def test_a_delivery_that_is_lost_on_the_way_is_noticed(server: EmbeddedServer) -> None:
+    async def check() -> None:
+        transport = JetStreamTransport(server.url, create=True)
+        await transport.connect()
+        sequence = 0
+        for _ in range(3):
+            sequence = await transport.publish(A, b"x", {}, expected=sequence)
+        reader = await transport.reader(A, 1)
+        assert await reader.next(5) is not None
+        waiting = reader._waiting  # pyright: ignore[reportPrivateUsage]  # to lose one of them
+        while len(waiting) < 2:
+            await asyncio.sleep(0.01)
+        waiting.popleft()
+        with pytest.raises(ReaderLost, match="Delivery 2"):
+            await reader.next(5)
+        await reader.close()
+        await transport.close()
+
+    run(check())
+
+
 # -- ways to connect -----------------------------------------------------------------------------
 
 

@@ -102,7 +102,7 @@ def test_r2_a_replica_that_is_killed_again_and_again(
 ) -> None:
     with make_memory(primary) as memory, publish(memory, server.url) as publisher:
         command = ("follow", target, "--memory", "crm", "--server", server.url)
-        for _ in range(4):
+        for _ in range(3):
             before = position_of(target)
             replica = spawn(*command)
             wait_until(
@@ -127,7 +127,7 @@ def test_r1_a_publisher_that_is_killed_again_and_again(
     """A large record among small ones: some are killed in the middle of its parts."""
     with make_memory(primary) as memory, follow(target, server.url, memory=memory.id) as replica:
         command = ("publish", primary, "--server", server.url)
-        for _ in range(4):
+        for _ in range(3):
             publisher = spawn(*command)
             before = replica.position().seq
             wait_until(lambda: replica.position().seq > before, "progress")  # noqa: B023

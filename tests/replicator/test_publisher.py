@@ -158,6 +158,24 @@ def test_r7_a_stream_that_is_away_is_waited_for(path: Path) -> None:
     run(check())
 
 
+def test_r7_a_connection_lost_while_there_is_nothing_to_publish_is_noticed(path: Path) -> None:
+    """R3: nobody writes, and still the tail that went with the server comes back."""
+
+    async def check() -> None:
+        stream = MemoryStream()
+        with make_memory(path) as memory:
+            async with Running(Publisher(memory, MemoryTransport(stream))) as publisher:
+                await publisher.reaches(memory.position())
+                kept = stream.last_sequence
+                await publisher.reaches(write(memory, "a"))
+                stream.stop()
+                stream.lose_after(kept)
+                stream.start()
+                await eventually(lambda: stream.last_sequence > kept)
+
+    run(check())
+
+
 def test_r7_a_full_stream_is_waited_for(path: Path) -> None:
     async def check() -> None:
         stream = MemoryStream(bytes_max=10)

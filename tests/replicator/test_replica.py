@@ -150,6 +150,38 @@ def test_r2_a_bookmark_that_does_not_hold_is_no_harm(primary: Path, target: Path
     run(check())
 
 
+def test_r3_after_a_gap_the_bookmark_is_not_trusted(primary: Path, target: Path) -> None:
+    """It names a frame that is known, but lies beyond those that are not."""
+
+    async def check() -> None:
+        stream = MemoryStream()
+        with make_memory(primary) as memory:
+            start, first = memory.position(), list(memory.records())
+            await published(memory, stream)
+            with open_replica(target, memory_id=memory.id) as kept:
+                kept.apply(first)
+            write(memory, "a")
+            await published(memory, stream)
+            before = write(memory, "b")
+            await published(memory, stream)
+            transport = await connected(stream)
+            again = stream.next(frames_subject(memory.id), 1)
+            last = stream.last(frames_subject(memory.id))
+            assert again is not None
+            assert last is not None
+            misleading = stream.store(again.subject, again.data, again.headers, last.sequence)
+            write(memory, "c")
+            after = list(memory.records(after=before))
+            await publish_records(transport, memory.id, before, after)
+            with open_replica(target, memory_id=memory.id) as kept:
+                assert kept.apply((), bookmark=misleading) == start
+            async with following(target, memory.id, stream) as follower:
+                await follower.reaches(memory.position())
+                assert follower.counts["gaps"] == 1
+
+    run(check())
+
+
 def test_r2_duplicates_are_skipped(primary: Path, target: Path) -> None:
     async def check() -> None:
         stream = MemoryStream()
