@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from structmem import StructuredMemory
+from structmem import NotAMemory, StructuredMemory
 from structmem_replicator.handles import Handle, follow, publish
 from structmem_replicator.jetstream import ConnectionSettings
 from structmem_replicator.progress import Status
@@ -22,6 +22,7 @@ from structmem_replicator.protocol import State
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_MEMORY: Final = click.Path(dir_okay=False, path_type=Path)
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 _CONNECTION: Final = (
@@ -53,7 +54,7 @@ def _connection(command: F) -> F:
 
 
 @click.command("publish")
-@click.argument("path", type=_FILE)
+@click.argument("path", type=_MEMORY)
 @_connection
 @click.option("--replicas", type=int, help="Copies of the stream, if it is made now.")
 @click.option(
@@ -63,12 +64,16 @@ def _connection(command: F) -> F:
 )
 def publish_command(path: Path, servers: tuple[str, ...], new_stream: bool, **options: Any) -> None:
     """Publish the memory at PATH to a NATS server until stopped."""
+    if (
+        not path.exists()
+    ):  # it would be made, and whoever mistyped a name would wait for its records
+        raise NotAMemory(f"There is no file {path}.", hint="Check the path.")
     with StructuredMemory(path) as memory:
         _run(lambda: publish(memory, servers, new_stream=new_stream, **_settings(options)))
 
 
 @click.command("follow")
-@click.argument("path", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("path", type=_MEMORY)
 @click.option("--memory", required=True, metavar="ID_OR_LABEL", help="The memory to follow.")
 @_connection
 def follow_command(path: Path, memory: str, servers: tuple[str, ...], **options: Any) -> None:

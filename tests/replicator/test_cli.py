@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from structmem import InvalidCall
+from structmem import InvalidCall, NotAMemory
 from structmem_replicator import cli
 from tests.replicator.support import journal, make_memory
 
@@ -57,9 +57,9 @@ def test_r7_options_are_those_of_nats(path: Path, monkeypatch: pytest.MonkeyPatc
     }
 
 
-def test_publishing_what_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+def test_publishing_what_is_not_there_makes_nothing(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli.publish_command, [str(tmp_path / "no.db")])
-    assert result.exit_code == 2
+    assert isinstance(result.exception, NotAMemory)
     assert not (tmp_path / "no.db").exists()
 
 
