@@ -13,11 +13,11 @@ from typing import Any
 import apsw
 from msgspec import Struct
 
-from structmem import sql
+from structmem import images, sql
 from structmem.errors import InvalidCall
 from structmem.identifiers import fold, is_internal, quote
 from structmem.schema import load_table
-from structmem_journal import Effect, RowsChanged
+from structmem_journal import Effect, RowsChanged, Updated
 
 
 class ForeignKey(Struct, frozen=True):
@@ -80,7 +80,7 @@ def _orphaned(connection: apsw.Connection, key: ForeignKey, effect: RowsChanged)
     """A row that names a parent which `effect` took away."""
     if fold(effect.table) != fold(key.parent):
         return None
-    gone = set(_keys_gone(effect, key.parent_columns))
+    gone = set(_keys_gone(connection, effect, key.parent_columns))
     if not gone:
         return None
     orphans = _childless(connection, key, None)
@@ -109,16 +109,28 @@ def _childless(
     return sql.each(connection, statement, [sql.integers(rowids)] if rowids is not None else ())
 
 
-def _keys_gone(effect: RowsChanged, columns: Sequence[str]) -> Iterator[tuple[object, ...]]:
+def _keys_gone(
+    connection: apsw.Connection, effect: RowsChanged, columns: Sequence[str]
+) -> Iterator[tuple[object, ...]]:
     """The values that the parent's key had in rows that were deleted, or in which it changed."""
     folded = [fold(name) for name in effect.columns]
     wanted = [folded.index(fold(name)) for name in columns if fold(name) in folded]
     for row in effect.deleted:
         yield _comparable([row[1 + i] for i in wanted])
     for updated in effect.updated:
-        places = [updated.changed.index(i) for i in wanted if i in updated.changed]
-        if len(places) == len(wanted):
-            yield from (_comparable([row[1 + place] for place in places]) for row in updated.rows)
+        if not set(wanted).isdisjoint(updated.changed):
+            yield from map(_comparable, _keys_before(connection, effect.table, updated, wanted))
+
+
+def _keys_before(
+    connection: apsw.Connection, table: str, updated: Updated, wanted: Sequence[int]
+) -> Iterator[list[object]]:
+    """The key of each row before it was updated; columns that did not change are still there."""
+    place = {column: 1 + i for i, column in enumerate(updated.changed)}
+    rowids = [row[0] for row in updated.rows]
+    current = images.read(connection, load_table(connection, table), rowids)
+    for before, now in zip(updated.rows, current, strict=True):
+        yield [before[place[i]] if i in place else now[1 + i] for i in wanted]
 
 
 def _comparable(values: Sequence[object]) -> tuple[object, ...]:

@@ -164,6 +164,23 @@ def test_parents_are_found_as_sqlite_finds_them(
     assert dump(memory) == before
 
 
+def test_undo_keeps_the_parent_of_a_key_of_two_columns(unjournaled: StructuredMemory) -> None:
+    """H3: also when only one of them changed."""
+    memory = unjournaled
+    alter(
+        memory,
+        "CREATE TABLE p (a, b, note, PRIMARY KEY (a, b));"
+        "CREATE TABLE c (a, b, FOREIGN KEY (a, b) REFERENCES p);",
+    )
+    memory.insert("p", [{"a": 1, "b": 1}, {"a": 2, "b": 1}])
+    memory.update("p", {"b": 5, "note": "x"}, "a = 1")
+    alter(memory, "INSERT INTO c VALUES (1, 5)")
+    with pytest.raises(CannotUndo, match="'c' rowid 1 names a row of 'p' that is gone"):
+        memory.undo()
+    alter(memory, "PRAGMA foreign_keys = 0; UPDATE c SET a = 2")
+    memory.undo()
+
+
 def test_an_unrelated_orphan_is_no_obstacle(unjournaled: StructuredMemory) -> None:
     """H3"""
     memory = unjournaled
