@@ -7,13 +7,11 @@ import msgspec
 from msgspec import Struct, field
 
 from structmem.errors import InvalidCall, shown
+from structmem.limits import NAME_BYTES_MAX
 from structmem_journal import Intent
 
-_NAME_BYTES_MAX: Final = 1_000
+_LABEL_BYTES_MAX: Final = 1_000
 """Bound of actor, approver and call id: names, not texts."""
-
-TEXT_BYTES_MAX: Final = 100_000
-"""Bound of a reason, and of the name of a table."""
 
 _encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -52,7 +50,7 @@ class Call(Struct, frozen=True):
         )
 
 
-def check_text(value: object, what: str, *, bytes_max: int = _NAME_BYTES_MAX) -> str | None:
+def check_text(value: object, what: str, *, bytes_max: int = _LABEL_BYTES_MAX) -> str | None:
     """`value`, if it is None or text that the journal can keep."""
     if value is None:
         return None
@@ -69,7 +67,7 @@ def check_text(value: object, what: str, *, bytes_max: int = _NAME_BYTES_MAX) ->
 
 def check_table(name: object) -> str:
     """`name`, if a table may be called that; whether there is one is found out later."""
-    text = check_text(name, "The table's name", bytes_max=TEXT_BYTES_MAX)
+    text = check_text(name, "The table's name", bytes_max=NAME_BYTES_MAX)
     if text is None:
         raise InvalidCall("The table's name is missing.", hint="`describe` lists the tables.")
     return text

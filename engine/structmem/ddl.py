@@ -9,6 +9,7 @@ from msgspec import UNSET
 from structmem import schema
 from structmem.errors import InvalidCall, NoSuchColumn, NoSuchTable, TableExists, shown
 from structmem.identifiers import check_name, check_type, fold, nearest
+from structmem.limits import SQL_TEXT_BYTES_MAX
 from structmem.results import Column, Reference
 from structmem.schema import Table, load_table
 from structmem.values import check_value
@@ -48,7 +49,7 @@ def create_table(
     if_not_exists: bool,
 ) -> Change:
     """Create it, unless the very same one is there and `if_not_exists` says that this is fine."""
-    text = schema.table_text(table, columns, description)
+    text = _check_length(schema.table_text(table, columns, description))
     existing = _existing(tx, table)
     if existing is not None:
         if if_not_exists and existing.text == text:
@@ -59,6 +60,16 @@ def create_table(
             _check_reference(tx, table, columns, column, column.references)
     warnings = _near_duplicates(table, schema.names_of(tx.connection, "table", "view"))
     return Change(warnings=warnings, effects=[*tx.run_schema(text)])
+
+
+def _check_length(text: str) -> str:
+    size = len(text.encode())
+    if size > SQL_TEXT_BYTES_MAX:
+        raise InvalidCall(
+            f"The definition of the table has {size:,} bytes; {SQL_TEXT_BYTES_MAX:,} are allowed.",
+            hint="Shorten its names, descriptions and defaults.",
+        )
+    return text
 
 
 # -- arguments -----------------------------------------------------------------------------------
@@ -208,6 +219,8 @@ def _existing(tx: Transaction, table: str) -> Table | None:
         return load_table(tx.connection, table)
     except NoSuchTable:
         return None
+    except InvalidCall as error:
+        raise TableExists(f"The name is taken: {error.message}", hint="Choose another.") from error
 
 
 def _table_exists(existing: Table, columns: list[Column], *, compare: bool) -> TableExists:

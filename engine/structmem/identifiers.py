@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from structmem.errors import InvalidCall, shown
+from structmem.limits import NAME_BYTES_MAX
 
 INTERNAL_PREFIX: Final = "_structmem_"
 """Our own tables. Model SQL never sees them, and no table of the user's may begin like this."""
@@ -64,9 +65,11 @@ def check_name(name: object, what: str) -> str:
             f"The {what} name {shown(name)} contains a NUL character, which SQL cannot."
         )
     try:
-        name.encode()
+        size = len(name.encode())
     except UnicodeEncodeError:
         raise InvalidCall(f"The {what} name {shown(name)} is not valid Unicode text.") from None
+    if size > NAME_BYTES_MAX:
+        raise InvalidCall(f"A {what} name has {size:,} bytes; {NAME_BYTES_MAX:,} are allowed.")
     for prefix in _RESERVED_PREFIXES:
         if fold(name).startswith(prefix):
             raise InvalidCall(

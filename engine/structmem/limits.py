@@ -63,6 +63,12 @@ VDBE_OP_MAX: Final = 25_000
 """Longest compiled program. Compiling is not interrupted by the progress handler; nested views that
 would compile for seconds stop here within 0.05 s."""
 
+NAME_BYTES_MAX: Final = 100_000
+"""Longest name of a table or column. It stands in every statement about it."""
+
+REASON_BYTES_MAX: Final = 100_000
+"""Longest reason. It is kept for ever, and read as a whole."""
+
 BATCH_RECORDS: Final = 256
 """Journal records fetched in one go: a read transaction held for long keeps the log growing."""
 

@@ -26,12 +26,18 @@ from structmem.arguments import (
     check_timeout,
     check_whole,
 )
-from structmem.calls import TEXT_BYTES_MAX, Call, check_call_id, check_table, check_text
+from structmem.calls import Call, check_call_id, check_table, check_text
 from structmem.conditions import check_condition, matching_rowids
 from structmem.connection import closed, translate, translated
 from structmem.errors import Diverged, FormatTooNew, InvalidCall, shown
 from structmem.identifiers import check_name
-from structmem.limits import MAX_VALUE_BYTES, QUERY_TIMEOUT_S, VALUE_BYTES_MAX
+from structmem.limits import (
+    MAX_VALUE_BYTES,
+    NAME_BYTES_MAX,
+    QUERY_TIMEOUT_S,
+    REASON_BYTES_MAX,
+    VALUE_BYTES_MAX,
+)
 from structmem.results import (
     Column,
     Operation,
@@ -202,7 +208,7 @@ class StructuredMemory:
         seq = history.parse_op_id(after) if after is not None else START.seq
         return history.matching(
             self._operations(seq),
-            table=check_text(table, "table", bytes_max=TEXT_BYTES_MAX),
+            table=check_text(table, "table", bytes_max=NAME_BYTES_MAX),
             actor=check_text(actor, "actor"),
             operation=check_text(operation, "operation"),
             since=check_time(since, "since"),
@@ -439,7 +445,7 @@ class StructuredMemory:
             table,
             arguments,
             bulk,
-            reason=check_text(reason, "The reason", bytes_max=TEXT_BYTES_MAX),
+            reason=check_text(reason, "The reason", bytes_max=REASON_BYTES_MAX),
             actor=self._actor,
             call_id=check_call_id(call_id),
         )

@@ -20,6 +20,7 @@ from structmem_journal import SchemaChanged, Value, invariant
 
 Affinity = Literal["BLOB", "TEXT", "NUMERIC", "INTEGER", "REAL"]
 
+_KINDS = {"virtual": "a virtual table", "shadow": "a part of a virtual table"}
 _ROWID_NAMES = ("rowid", "_rowid_", "oid")
 
 
@@ -129,7 +130,7 @@ def load_table(connection: apsw.Connection, name: str) -> Table:
         raise _no_such_table(connection, name)
     found, kind, without_rowid = listed
     if kind != "table" or without_rowid:
-        what = "a table WITHOUT ROWID" if kind == "table" else f"a {kind}"
+        what = "a table WITHOUT ROWID" if kind == "table" else _KINDS.get(kind, f"a {kind}")
         raise InvalidCall(
             f"{found!r} is {what}; it can be queried, but not written with this operation."
         )

@@ -217,3 +217,34 @@ def test_a_name_that_an_index_has(memory: StructuredMemory) -> None:
         memory.create_table("v", [Column("a")])
     sql.run(connection, "DROP VIEW v")
     connection.close()
+
+
+def test_what_cannot_be_used_later_is_refused_now(memory: StructuredMemory) -> None:
+    """W1, M9: a name too long to be given again, a definition too long to be read as SQL."""
+    with pytest.raises(InvalidCall, match="100,001 bytes"):
+        memory.create_table("n" * 100_001, [Column("a")])
+    with pytest.raises(InvalidCall, match="definition"):
+        memory.create_table("t", [Column("a")], description="x" * 1_000_000)
+    with pytest.raises(InvalidCall, match="definition"):
+        memory.create_table("t", [Column("a", default="x" * 1_000_000)])
+    memory.create_table("n" * 100_000, [Column("a")])
+    assert memory.insert("n" * 100_000, {"a": 1}).rowids == [1]
+
+
+@pytest.mark.parametrize(
+    ("made", "kind"),
+    [
+        ("CREATE VIEW taken AS SELECT 1", "view"),
+        ("CREATE TABLE taken (a PRIMARY KEY) WITHOUT ROWID", "WITHOUT ROWID"),
+        ("CREATE VIRTUAL TABLE taken USING fts5 (a)", "virtual table"),
+    ],
+)
+def test_a_name_that_something_else_has(
+    unjournaled: StructuredMemory, made: str, kind: str
+) -> None:
+    """W1"""
+    alter(unjournaled, made)
+    with pytest.raises(TableExists, match=kind):
+        unjournaled.create_table("Taken", [Column("a")])
+    with pytest.raises(InvalidCall, match=kind):
+        unjournaled.insert("taken", {"a": 1})
