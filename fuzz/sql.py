@@ -73,8 +73,10 @@ FRAGMENTS = [
 
 
 def expressions() -> st.SearchStrategy[str]:
-    """Expressions over the table `t` that SQLite accepts and evaluates without an error."""
-    return st.recursive(_leaves(), _larger, max_leaves=8).map(str)
+    """Expressions over the table `t` that SQLite accepts and evaluates without an error. Some end
+    in a comment."""
+    ends = st.sampled_from(["", "", " -- ) ;", " /* ' */", "\n", "\n--\n"])
+    return st.builds(str.__add__, st.recursive(_leaves(), _larger, max_leaves=8), ends)
 
 
 def broken(texts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:

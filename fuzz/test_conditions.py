@@ -98,4 +98,4 @@ def test_w5_an_edited_expression_is_refused_or_is_one(bench: Bench, where: str) 
 @given(left=expressions(), right=expressions(), joint=st.sampled_from([") OR (", "); (", ") , ("]))
 def test_w5_two_expressions_are_not_one(bench: Bench, left: str, right: str, joint: str) -> None:
     """Balanced in all, but it closes a parenthesis that it did not open."""
-    assert bench.match(f"{left}{joint}{right}") is None
+    assert bench.match(f"{left}\n{joint}{right}") is None
