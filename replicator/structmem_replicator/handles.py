@@ -151,6 +151,8 @@ class Handle:
         self._started.set()
         await asyncio.wait((self._work,))
         error = None if self._work.cancelled() else self._work.exception()
+        # A cancelled worker may have left a call to the memory behind in a thread.
+        await self._loop.shutdown_default_executor()
         await self._worker.close()
         self._progress.move(Event.CLOSED if error is None else Event.FAILED, error)
         if error is not None and not isinstance(error, Exception):

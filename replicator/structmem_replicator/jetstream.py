@@ -168,6 +168,18 @@ class JetStreamTransport:
 
     async def _open(self) -> None:
         lost = asyncio.get_running_loop().create_future()
+        client = await self._new_client(lost)
+        self._client, self._lost = client, lost
+        try:
+            await self._check_stream()
+        except BaseException:
+            await self.close()
+            raise
+        self._discovered = [url.geturl() for url in client.discovered_servers]
+        self._connections += 1
+
+    async def _new_client(self, lost: asyncio.Future[None]) -> Client:
+        """A client that is connected, and sets `lost` as soon as it no longer is."""
 
         async def on_closed() -> None:
             if not lost.done():
@@ -194,14 +206,7 @@ class JetStreamTransport:
                 f"No connection to {self._names()}: {self._complaint or error}.",
                 hint="Is it the right server? One that refuses the credentials may just hang up.",
             ) from error
-        self._client, self._lost = client, lost
-        try:
-            await self._check_stream()
-        except BaseException:
-            await self.close()
-            raise
-        self._discovered = [url.geturl() for url in client.discovered_servers]
-        self._connections += 1
+        return client
 
     async def _check_stream(self) -> None:
         info = await self._ask(f"STREAM.INFO.{self._stream}", b"", api.StreamInfo)
@@ -251,7 +256,10 @@ class JetStreamTransport:
             raise NotStored(f"No stream takes {subject}.") from error
         except (nats.errors.Error, OSError, TimeoutError) as error:
             raise Undecided(f"{subject}: {self._why(error)}.") from error
-        ack = api.decode_answer(api.Ack, reply.data)
+        try:
+            ack = api.decode_answer(api.Ack, reply.data)
+        except Unreachable as error:
+            raise Undecided(f"{subject}: {error}") from error
         if ack.error is not None:
             raise api.publish_error(ack.error, subject)
         return ack.seq

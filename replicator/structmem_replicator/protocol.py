@@ -12,13 +12,15 @@ from that one question, the epoch, and who is ahead:
     begins on my chain,                     known, or a part of what is       BEHIND
       ends beyond my head     APPLY         higher epoch                      FENCED
     anything else             DIVERGED      lower epoch                       DEAD
+                                            my epoch, a part of what would
+                                              follow what I have              DEAD
                                             my epoch, beyond my head          AHEAD
                                             anything else                     FORKED
 
 Invariants:
 
-- *Dead* (an old writer's frame that got in after it lost) is never applied and stops nobody. It
-  hides nothing either: what stands before it is judged in its place.
+- *Dead* (an old writer's frame that got in after it lost, a frame that was never finished) is never
+  applied and stops nobody. It hides nothing either: what stands before it is judged in its place.
 - A frame of a higher epoch fences a publisher even if it extends the publisher's chain: somebody
   else writes now.
 - Only a frame that was read says fenced, forked or diverged; no error code of the stream does.
@@ -86,6 +88,8 @@ def judge_head(
         return HeadVerdict.MINE if is_head else HeadVerdict.BEHIND
     if claim.epoch != epoch:
         return HeadVerdict.FENCED if claim.epoch > epoch else HeadVerdict.DEAD
+    if not claim.complete and claim.first - 1 <= head.seq:
+        return HeadVerdict.DEAD
     return HeadVerdict.AHEAD if claim.last > head.seq else HeadVerdict.FORKED
 
 

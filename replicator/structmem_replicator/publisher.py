@@ -17,9 +17,8 @@ Invariants:
 """
 
 import asyncio
+import contextlib
 from typing import Final, NamedTuple, assert_never
-
-import msgspec
 
 from structmem import Diverged, Fenced, StructuredMemory, Unavailable
 from structmem_journal import START, Record, decode_header
@@ -73,18 +72,10 @@ class Seen(NamedTuple):
     claim: Claim | NotAFrame | None
     verdict: HeadVerdict
 
-    @property
-    def claim_(self) -> Claim:
+    def require_claim(self) -> Claim:
         """The claim of a message that is a frame."""
         assert isinstance(self.claim, Claim)
         return self.claim
-
-
-class Label(msgspec.Struct, frozen=True):
-    """What is retained on a label's subject: for people, the subject says it all."""
-
-    label: str
-    id: str
 
 
 class Publisher:
@@ -154,7 +145,7 @@ class Publisher:
                 await self._stand_at(0, base)
             case HeadVerdict.MINE | HeadVerdict.BEHIND:
                 await self._check_predecessor(head)
-                await self._stand_at(protocol.published_up_to(head.claim_), base)
+                await self._stand_at(protocol.published_up_to(head.require_claim()), base)
             case HeadVerdict.AHEAD:
                 await self._catch_up(head.sequence)
                 return
@@ -192,7 +183,7 @@ class Publisher:
 
         One predecessor is enough: nothing was published upon a message before its own was looked
         at. Only where it says nothing (it is dead, or gone), what stands before it must."""
-        built_on = head.claim_.built_on
+        built_on = head.require_claim().built_on
         if built_on == 0:
             return
         before = await self._see(await self._transport.read(built_on))
@@ -249,7 +240,7 @@ class Publisher:
             )
 
     def _beaten(self, by: Seen) -> Fenced | Diverged:
-        claim = by.claim_
+        claim = by.require_claim()
         here = f"this one is at {self.memory.position().seq} in epoch {self.memory.epoch()}"
         if by.verdict == HeadVerdict.FENCED:
             return Fenced(
@@ -262,15 +253,14 @@ class Publisher:
         )
 
     async def _publish_label(self) -> None:
-        """Say under which label this memory can be found, once and for all."""
-        subject = label_subject(self.memory.label, self.memory.id)
-        if await self._transport.last(subject) is not None:
-            return
-        body = msgspec.json.encode(Label(self.memory.label, self.memory.id))
-        try:
-            await self._transport.publish(subject, body, {}, expected=0)
-        except Conflict:
-            self.progress.count("label_conflicts")
+        """Say under which label this memory can be found, once and for all. The subject says it;
+        the body is for people who look at the stream."""
+        label = self.memory.label
+        subject = label_subject(label, self.memory.id)
+        if await self._transport.last(subject) is None:
+            # A conflict means that another publisher of the same memory was faster.
+            with contextlib.suppress(Conflict):
+                await self._transport.publish(subject, label.encode(), {}, expected=0)
 
     # -- publishing ----------------------------------------------------------------------------
 

@@ -57,7 +57,10 @@ def covers(pattern: str, subject: str) -> bool:
 
 
 def _label_token(label: str) -> str:
-    data = label.encode()
+    try:
+        data = label.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidCall(f"The label {label!r} is not text: it has half of a pair.") from error
     if not 0 < len(data) <= LABEL_BYTES_MAX:
         raise InvalidCall(
             f"A label has 1 to {LABEL_BYTES_MAX} bytes of UTF-8, and {label!r} has {len(data)}."

@@ -127,6 +127,9 @@ HEADS = {
     "a part of a winner's": (claim(PROMOTED, 12, complete=False), OWN, 1, HeadVerdict.FENCED),
     "more than I have": (claim(OWN, 15), TRUNK, 1, HeadVerdict.AHEAD),
     "a copy's record": (claim(OTHER, 12), OWN, 1, HeadVerdict.FORKED),
+    "a part of a copy's": (claim(OTHER, 12, complete=False), OWN, 1, HeadVerdict.DEAD),
+    "a part of what would be next": (claim(OWN, 12, complete=False), TRUNK, 1, HeadVerdict.DEAD),
+    "a part of what is beyond": (claim(OWN, 13, complete=False), TRUNK, 1, HeadVerdict.AHEAD),
 }
 
 

@@ -417,6 +417,32 @@ def test_an_older_copy_takes_what_the_stream_has_beyond_it(path: Path, tmp_path:
     run(check())
 
 
+def test_r1_a_set_of_parts_that_nobody_will_finish_stops_nobody(path: Path, tmp_path: Path) -> None:
+    """The file that had the record is lost; an older copy goes on."""
+
+    async def check() -> None:
+        stream = MemoryStream(message_bytes_max=2000)
+        with make_memory(path) as memory:
+            async with Running(Publisher(memory, MemoryTransport(stream))) as publisher:
+                await publisher.reaches(memory.position())
+        older = copy_memory(path, tmp_path / "older.db")
+        with StructuredMemory(path) as memory:
+            write(memory, noise(9000))
+            stuck = asyncio.Event()
+
+            def die() -> None:
+                stuck.set()
+                raise asyncio.CancelledError
+
+            async with Running(Publisher(memory, Faulty(MemoryTransport(stream), ["ok", die]))):
+                await stuck.wait()
+        with StructuredMemory(older) as memory:
+            async with Running(Publisher(memory, MemoryTransport(stream))) as publisher:
+                await publisher.reaches(write(memory, "another history"))
+
+    run(check())
+
+
 def test_a_stream_ahead_without_the_records_in_between_stops(path: Path, tmp_path: Path) -> None:
     async def check() -> None:
         stream = MemoryStream()
