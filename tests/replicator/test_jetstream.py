@@ -26,7 +26,7 @@ from structmem_replicator.errors import (
     Undecided,
     Unreachable,
 )
-from structmem_replicator.jetstream import JetStreamTransport
+from structmem_replicator.jetstream import SILENCE_MAX_S, JetStreamTransport
 from tests.replicator.support import run
 
 A = f"sm.f.{'a' * 32}"
@@ -221,6 +221,22 @@ def test_a_closed_reader_leaves_nothing_on_the_server(server: EmbeddedServer) ->
         await reader.close()
         while await consumers(server):
             await asyncio.sleep(0.01)
+        await transport.close()
+
+    run(check())
+
+
+def test_a_silent_reader_lives_on(server: EmbeddedServer) -> None:
+    """Heartbeats tell silence from death."""
+
+    async def check() -> None:
+        transport = JetStreamTransport(server.url, create=True)
+        await transport.connect()
+        reader = await transport.reader(A, 1)
+        assert await reader.next(SILENCE_MAX_S + 0.3) is None
+        await transport.publish(A, b"x", {}, expected=0)
+        assert await reader.next(5) is not None
+        await reader.close()
         await transport.close()
 
     run(check())

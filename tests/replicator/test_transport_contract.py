@@ -179,21 +179,6 @@ def test_a_reader_waits_no_longer_than_it_is_told(stream: StreamUnderTest) -> No
     run(check())
 
 
-def test_a_silent_reader_lives_on(stream: StreamUnderTest) -> None:
-    """Heartbeats tell silence from death."""
-
-    async def check() -> None:
-        transport = await connected(stream)
-        reader = await transport.reader(A, 1)
-        assert await reader.next(3) is None
-        await publish(transport, A, 1)
-        await heard(reader, 1)
-        await reader.close()
-        await transport.close()
-
-    run(check())
-
-
 def test_a_reader_may_begin_beyond_the_end(stream: StreamUnderTest) -> None:
     async def check() -> None:
         transport = await connected(stream)
