@@ -4,6 +4,8 @@
 commits, the keys of the rows it touched are checked here, both ways: each row that came has its
 parents, and no row names a parent that went. Only the touched rows count. SQLite's own
 `foreign_key_check` reads whole tables, and fails over an unrelated mismatch anywhere.
+
+`rules_about` says the keys in words, for whoever broke one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,6 +41,21 @@ def dangling(connection: apsw.Connection, effects: Iterable[Effect]) -> str | No
                 if row is not None:
                     return f"{key.child!r} rowid {row} names a row of {key.parent!r} that is gone"
     return None
+
+
+def rules_about(connection: apsw.Connection, table: str) -> str:
+    """The foreign keys of and to `table`, in words: SQLite does not say which one was broken."""
+    name = fold(table)
+    rules = [
+        f"{_place(key.child, key.child_columns)} must name {_place(key.parent, key.parent_columns)}"
+        for key in _foreign_keys(connection)
+        if name in (fold(key.child), fold(key.parent))
+    ]
+    return "; ".join(rules)
+
+
+def _place(table: str, columns: Sequence[str]) -> str:
+    return f"{table}({', '.join(columns)})"
 
 
 def _foreign_keys(connection: apsw.Connection) -> Iterator[ForeignKey]:

@@ -15,7 +15,7 @@ from typing import Any, Final, Self, cast
 
 import apsw
 
-from structmem import check, ddl, dml, file, history, log, replay, schema
+from structmem import check, ddl, dml, file, foreign_keys, history, log, replay, schema
 from structmem.arguments import (
     check_callable,
     check_memory_id,
@@ -29,7 +29,7 @@ from structmem.arguments import (
 from structmem.calls import Call, check_call_id, check_table, check_text
 from structmem.conditions import check_condition, matching_rowids
 from structmem.connection import closed, translate, translated
-from structmem.errors import Diverged, FormatTooNew, InvalidCall, shown
+from structmem.errors import ConstraintFailed, Diverged, FormatTooNew, InvalidCall, shown
 from structmem.identifiers import check_name
 from structmem.limits import (
     MAX_VALUE_BYTES,
@@ -452,7 +452,11 @@ class StructuredMemory:
 
     def _write(self, call: Call, work: Callable[[Transaction], Change]) -> WriteResult:
         """Every write goes this way: one transaction, with its event in the journal."""
-        with translated(self._path), self._open().writer().transaction() as tx:
+        with (
+            self._keys_explained(call),
+            translated(self._path),
+            self._open().writer().transaction() as tx,
+        ):
             tx.require_primary()
             earlier = tx.earlier_result(call)
             if earlier is not None:
@@ -461,6 +465,18 @@ class StructuredMemory:
         if result.position is not None:
             self._notify(result.position)
         return result
+
+    @contextmanager
+    def _keys_explained(self, call: Call) -> Generator[None]:
+        """SQLite says that a foreign key was broken, and not which: add those of the table."""
+        try:
+            yield
+        except ConstraintFailed as error:
+            if call.table is None or "FOREIGN KEY" not in error.message:
+                raise
+            with self._reading() as connection:
+                rules = foreign_keys.rules_about(connection, call.table)
+            raise ConstraintFailed(error.message, hint=f"The rules are: {rules}.") from error
 
     def _matching(self, table: Table, where: str, params: Parameters) -> list[int]:
         """The rowids that a condition is true for. We hold the write lock, so the reader's snapshot

@@ -12,6 +12,7 @@ from structmem import (
     InvalidCall,
     NoSuchColumn,
     NoSuchTable,
+    Reference,
     StructMemError,
     StructuredMemory,
     sql,
@@ -276,3 +277,15 @@ def test_full_leaves_nothing_half_done(people: StructuredMemory) -> None:
         people.insert("people", {"email": "b"})
         people.undo()
         before = dump(people, internal=True)
+
+
+def test_a_broken_foreign_key_is_named(memory: StructuredMemory) -> None:
+    """M9: SQLite does not say which one it was."""
+    memory.create_table("firms", [Column("name", unique=True)])
+    memory.create_table("people", [Column("firm", references=Reference("firms", "name"))])
+    with pytest.raises(ConstraintFailed, match=r"people\(firm\) must name firms\(name\)"):
+        memory.insert("people", {"firm": "none"})
+    memory.insert("firms", {"name": "some"})
+    memory.insert("people", {"firm": "some"})
+    with pytest.raises(ConstraintFailed, match=r"people\(firm\) must name firms\(name\)"):
+        memory.delete("firms", "true")
