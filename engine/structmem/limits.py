@@ -41,9 +41,12 @@ STEPS_OF: Final = {
     "trim(2)": 50,
     "ltrim(2)": 50,
     "rtrim(2)": 50,
+    "replace(3)": 8,
+    "instr(2)": 4,
 }
 """What the slowest functions count for among these steps. LIKE compares each byte with each byte of
-its pattern, six seconds for 17 MB and the longest pattern; trimming many characters takes one."""
+its pattern, six seconds for 17 MB and the longest pattern; trimming many characters takes one; ours
+(see `functions`) turn their arguments into Python's texts and back."""
 
 LIKE_PATTERN_BYTES_MAX: Final = 200
 """Longest pattern of LIKE and GLOB. `instr` has no such bound."""
