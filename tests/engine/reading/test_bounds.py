@@ -149,6 +149,7 @@ def program(steps: int, *functions: str) -> list[Instruction]:
         (program(200, "trim(2)", "rtrim(2)", "trim(1)"), 1),
         (program(300, "ltrim(2)", "trim(2)"), 1),
         (program(600, "ltrim(2)", "trim(2)", "rtrim(2)", "trim(2)"), 2),
+        (program(100, *["replace(3)"] * 50), 1.25),
         (program(50, "likely(1)", "lower(1)"), 1),
     ],
 )
