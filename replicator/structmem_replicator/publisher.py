@@ -229,7 +229,7 @@ class Publisher:
             message = await self._transport.next(self._subject, sequence)
             if message is None:
                 break
-            if await asyncio.to_thread(intake.take, message) == FrameVerdict.GAP:
+            if await asyncio.to_thread(intake.take, [message]) == FrameVerdict.GAP:
                 break
             sequence = message.sequence + 1
         if await asyncio.to_thread(self.memory.position) == before:

@@ -39,6 +39,11 @@ HEAR_S: Final = 1.0
 SILENCE_CHECK_S: Final = 5.0
 """After so much silence it is checked that there was nothing to hear."""
 
+TOGETHER_MESSAGES_MAX: Final = 200
+TOGETHER_BYTES_MAX: Final = 4 << 20
+"""What is applied in one transaction: a replica that is behind must not wait for the disk at every
+frame, and nobody for a transaction without end."""
+
 BACKOFF_FIRST_S: Final = 0.05
 BACKOFF_MOST_S: Final = 5.0
 
@@ -58,7 +63,6 @@ class Replica:
         self._backoff = Backoff(BACKOFF_FIRST_S, BACKOFF_MOST_S)
         self._reader: Reader | None = None
         self._intake: Intake | None = None
-        self._generation = 0
         self._heard = 0
         self._silent_since = 0.0
         self._gap_at: Position | None = None
@@ -83,7 +87,7 @@ class Replica:
         match self.progress.state:
             case State.CONNECTING:
                 await self._close_reader()
-                self._generation = await self._transport.connect()
+                await self._transport.connect()
                 self.progress.move(Event.CONNECTED)
             case State.RESOLVING:
                 await self._resolve()
@@ -159,25 +163,33 @@ class Replica:
 
     async def _hear(self) -> None:
         assert self._reader is not None
-        if self._transport.generation != self._generation:
-            self.progress.move(Event.IN_DOUBT)
-            return
         message = await self._reader.next(HEAR_S)
         if message is None:
             await self._check_silence()
         else:
-            await self._take(message)
+            await self._take([message, *await self._waiting(self._reader, len(message.data))])
 
-    async def _take(self, message: Message) -> None:
+    async def _waiting(self, reader: Reader, taken_bytes: int) -> list[Message]:
+        """What has been delivered meanwhile, to be taken along."""
+        messages: list[Message] = []
+        while len(messages) < TOGETHER_MESSAGES_MAX and taken_bytes < TOGETHER_BYTES_MAX:
+            message = await reader.next(0)
+            if message is None:
+                break
+            messages.append(message)
+            taken_bytes += len(message.data)
+        return messages
+
+    async def _take(self, messages: list[Message]) -> None:
         assert self.memory is not None
         assert self._intake is not None
-        self._note_heard(message.sequence)
-        verdict = await asyncio.to_thread(self._intake.take, message)
+        self._note_heard(messages[-1].sequence)
+        verdict = await asyncio.to_thread(self._intake.take, messages)
         position = await asyncio.to_thread(self.memory.position)
         if verdict == FrameVerdict.GAP:
             self._look_again(position)
             return
-        if verdict == FrameVerdict.APPLY:
+        if position != self._gap_at:
             self._gap_at = None
         self._backoff.reset()
         self.progress.reach(position)
