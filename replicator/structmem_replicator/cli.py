@@ -64,9 +64,7 @@ def _connection(command: F) -> F:
 )
 def publish_command(path: Path, servers: tuple[str, ...], new_stream: bool, **options: Any) -> None:
     """Publish the memory at PATH to a NATS server until stopped."""
-    if (
-        not path.exists()
-    ):  # it would be made, and whoever mistyped a name would wait for its records
+    if not path.exists():  # it would be made, and a mistyped name wait for records for ever
         raise NotAMemory(f"There is no file {path}.", hint="Check the path.")
     with StructuredMemory(path) as memory:
         _run(lambda: publish(memory, servers, new_stream=new_stream, **_settings(options)))
