@@ -160,11 +160,15 @@ class JetStreamTransport:
 
     async def close(self) -> None:
         client, self._client = self._client, None
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result(None)
         if client is not None:
             await _close(client)
 
     def _is_connected(self) -> bool:
-        return self._client is not None and self._lost is not None and not self._lost.done()
+        # nats-py is asked too: when its closing fails, it tells nobody that it has closed.
+        client, lost = self._client, self._lost
+        return client is not None and client.is_connected and lost is not None and not lost.done()
 
     async def _open(self) -> None:
         lost = asyncio.get_running_loop().create_future()

@@ -204,6 +204,28 @@ def test_headers_are_read_from_their_block() -> None:
     assert api.parse_headers(b"") == {}
 
 
+def test_r7_a_connection_that_closed_without_a_word_is_replaced(server: EmbeddedServer) -> None:
+    """nats-py does that when an error interrupts its own closing."""
+
+    async def check() -> None:
+        transport = JetStreamTransport(server.url, create=True)
+        before = await transport.connect()
+        reader = await transport.reader(A, 1)
+        client = transport._client  # pyright: ignore[reportPrivateUsage]  # to break it
+        assert client is not None
+        client._closed_cb = None  # pyright: ignore[reportPrivateUsage]
+        await client.close()
+        assert transport.generation == 0
+        assert await transport.connect() > before
+        assert await transport.last(A) is None
+        with pytest.raises(ReaderLost):
+            await reader.next(1)
+        await reader.close()
+        await transport.close()
+
+    run(check())
+
+
 # -- readers -------------------------------------------------------------------------------------
 
 
