@@ -181,6 +181,23 @@ def test_undo_keeps_the_parent_of_a_key_of_two_columns(unjournaled: StructuredMe
     memory.undo()
 
 
+def test_a_pair_that_a_cascade_broke_can_come_back(memory: StructuredMemory) -> None:
+    """H3: SQLite lets it through, so the state before has it, and undo restores that state."""
+    memory.create_table("p", [Column("k", unique=True)])
+    cascade = Reference("p", "k", on_update="CASCADE")
+    emptied = Reference("p", "k", on_update="SET NULL")
+    columns = [Column("a", references=cascade), Column("b", "NUMERIC", references=cascade)]
+    memory.create_table("c", [*columns, Column("d", references=emptied)])
+    memory.insert("p", {"k": 1})
+    memory.insert("c", {"a": 1, "b": 1, "d": 1})
+    memory.update("p", {"k": "1"}, "true")
+    assert memory.query("PRAGMA foreign_key_check(c)").rows == [("c", 1, "p", 1)]
+    before = dump(memory)
+    memory.update("c", {"d": "1"}, "true")
+    memory.undo()
+    assert dump(memory) == before
+
+
 def test_an_unrelated_orphan_is_no_obstacle(unjournaled: StructuredMemory) -> None:
     """H3"""
     memory = unjournaled
