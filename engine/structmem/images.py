@@ -7,7 +7,7 @@ nor the way a row changed in between matters.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import apsw
 
@@ -66,7 +66,8 @@ def read(
 def sequences(connection: apsw.Connection) -> Mapping[str, int | None]:
     """The AUTOINCREMENT counters, which move without any row that a trigger could see."""
     there = sql.first(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'")
-    return dict(sql.rows(connection, "SELECT name, seq FROM sqlite_sequence")) if there else {}  # pyright: ignore
+    rows = sql.rows(connection, "SELECT name, seq FROM sqlite_sequence") if there else []
+    return dict(cast("list[tuple[str, int | None]]", rows))
 
 
 def sequences_changed(
