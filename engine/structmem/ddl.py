@@ -1,5 +1,6 @@
 """Creating tables: what the arguments may be, and how a table that is there already is told."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
@@ -17,6 +18,12 @@ from structmem.writing import Change, Transaction
 
 COLUMNS_MAX: Final = 1_999
 """SQLite allows 2 000 columns in a table and in a result; a row is read with its rowid beside."""
+
+_SQL_DEFAULT: Final = re.compile(
+    r"(?i)current_(timestamp|date|time)|null|true|false"
+    r"|\(?(datetime|date|time|unixepoch|julianday|strftime|random|randomblob|hex|lower)\(.*\)"
+)
+"""What SQL users write as a default and mean as an expression."""
 
 _ACTIONS: Final = ("NO ACTION", "RESTRICT", "SET NULL", "SET DEFAULT", "CASCADE")
 
@@ -58,7 +65,10 @@ def create_table(
     for column in columns:
         if column.references is not None:
             _check_reference(tx, table, columns, column, column.references)
-    warnings = _near_duplicates(table, schema.names_of(tx.connection, "table", "view"))
+    warnings = [
+        *_near_duplicates(table, schema.names_of(tx.connection, "table", "view")),
+        *_defaults_like_sql(columns),
+    ]
     return Change(warnings=warnings, effects=[*tx.run_schema(text)])
 
 
@@ -251,6 +261,15 @@ def _near_duplicates(table: str, others: list[str]) -> list[str]:
         f"There is also {other!r}; is {table!r} meant to be another table?"
         for other in others
         if _skeleton(other) == _skeleton(table)
+    ]
+
+
+def _defaults_like_sql(columns: list[Column]) -> list[str]:
+    """Texts that were probably meant to be evaluated, which a default never is."""
+    return [
+        f"The default of {column.name!r} is the text {column.default!r}; it is not evaluated."
+        for column in columns
+        if isinstance(column.default, str) and _SQL_DEFAULT.fullmatch(column.default.strip())
     ]
 
 

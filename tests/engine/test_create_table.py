@@ -248,3 +248,12 @@ def test_a_name_that_something_else_has(
         unjournaled.create_table("Taken", [Column("a")])
     with pytest.raises(InvalidCall, match=kind):
         unjournaled.insert("taken", {"a": 1})
+
+
+@pytest.mark.parametrize("default", ["CURRENT_TIMESTAMP", "date('now')", "(random())", "null"])
+def test_a_default_that_looks_like_sql_is_told(memory: StructuredMemory, default: str) -> None:
+    """W1, M9: it is a value, and whoever wrote it probably meant an expression."""
+    done = memory.create_table("t", [Column("a", default=default), Column("b", default="plain")])
+    assert len(done.warnings) == 1 and "'a'" in done.warnings[0]
+    memory.insert("t", {"b": 1})
+    assert memory.query("SELECT a FROM t").scalar() == default
