@@ -13,7 +13,7 @@ Values are never captured: `images` reads them, before from a snapshot and after
 
 Invariants:
 
-- What the triggers saw, the hook saw. What was touched is the union.
+- What the triggers saw, the hook saw; so what was touched is what the hook saw.
 - `armed` names the tables that have triggers now: both commit, and roll back, together.
 """
 

@@ -52,7 +52,7 @@ class WriteResult(Struct, frozen=True):
     warnings: list[str] = field(default_factory=list[str])
     repeated: bool = False
     operations: list[str] = field(default_factory=list[str])
-    """For undo, redo and revert: the operations taken back or brought back."""
+    """For undo: the operations taken back."""
 
 
 class QueryResult(Struct, frozen=True):

@@ -77,10 +77,6 @@ def same(a: Value, b: Value) -> bool:
     return type(a) is type(b) and a == b
 
 
-def same_row(a: Sequence[Value], b: Sequence[Value]) -> bool:
-    return len(a) == len(b) and all(map(same, a, b))
-
-
 def _check_text(text: str, what: str, max_bytes: int) -> str:
     try:
         _check_size(text.encode(), what, max_bytes)

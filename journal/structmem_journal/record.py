@@ -31,6 +31,9 @@ class Position(Struct, frozen=True):
     def __str__(self) -> str:
         return f"{self.seq}:{self.digest.hex()}"
 
+    def __repr__(self) -> str:
+        return f"Position({self.seq}:{self.digest.hex()[:16]}…)"
+
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read what `str()` wrote. Raises `ValueError` for anything else."""

@@ -45,7 +45,10 @@ def _commands_elsewhere() -> dict[str, click.Command]:
     return {str(command.name): command for command in commands}
 
 
-@click.group(cls=_Commands)
+@click.group(
+    cls=_Commands,
+    epilog="Exit codes: 1 the call is wrong, 2 usage, 3 try again later, 4 a person must look.",
+)
 @click.version_option(package_name="structmem")
 def app() -> None:
     """Structured memory for AI agents: query it, see who changed what, verify, replicate."""

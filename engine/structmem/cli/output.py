@@ -15,6 +15,7 @@ from structmem_journal import Value
 
 _CELL_CHARACTERS = 60
 _PIPE_WIDTH = 10_000
+_CONTROL_PICTURES = {code: 0x2400 + code for code in range(0x20)}  # U+2400 is the picture of NUL
 
 
 def exit_code(error: StructMemError) -> int:
@@ -120,6 +121,6 @@ def _cell(value: Value) -> Text:
             return Text(f"x'{value[:20].hex()}'{'…' if len(value) > 20 else ''}", style="dim")
         case str():
             text = value if len(value) <= _CELL_CHARACTERS else value[: _CELL_CHARACTERS - 1] + "…"
-            return Text(text.replace("\0", "␀"))
+            return Text(text.translate(_CONTROL_PICTURES))
         case _:
             return Text(repr(value), justify="right")
