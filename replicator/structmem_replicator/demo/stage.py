@@ -151,7 +151,7 @@ def _compare(place: Path) -> None:
     _show_reports(reports)
     if reports["primary"] != reports["replica"] or not same_log:
         raise DemoFailed("primary and replica differ")
-    _console.print(Text("Primary and replica are equal, byte for byte.", style="bold green"))
+    _console.print(Text("Equal: every record, every row, every schema text.", style="bold green"))
 
 
 def _show_log(operations: list[Operation]) -> None:
