@@ -43,6 +43,7 @@ clean: ## Remove what these targets made
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("structmem needs \
 	Python 3.11 or later, and $(PYTHON) is %d.%d; try: make PYTHON=python3.11" % v[:2])'
+	@echo "Installing into .venv, once (about a minute)"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@

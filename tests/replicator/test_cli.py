@@ -27,7 +27,7 @@ def test_s5_the_demo_does_what_it_promises(tmp_path: Path) -> None:
         check=False,
     )
     assert demo.returncode == 0, demo.stdout + demo.stderr
-    assert "equal, byte for byte" in demo.stdout
+    assert "Equal: every record, every row, every schema text." in demo.stdout
     assert journal(tmp_path / "replica.db") == journal(tmp_path / "packages.db")
 
 

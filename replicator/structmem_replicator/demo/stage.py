@@ -108,7 +108,8 @@ def _agent(place: Path, url: str) -> contextlib.AbstractContextManager[subproces
 def _process(module: str, *arguments: str) -> Generator[subprocess.Popen[str]]:
     """A Python process running `module`, ended with the block if it has not ended by then."""
     command = [sys.executable, "-m", module, *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    # A session of its own: Ctrl-C is for us alone, and we end it.
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         yield process
     finally:
@@ -129,6 +130,8 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
 def _place(directory: Path | None) -> Generator[Path]:
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise DemoFailed(f"{directory} is not empty; give a directory that is")
         yield directory
         return
     with tempfile.TemporaryDirectory(prefix="structmem-demo-") as temporary:
@@ -166,12 +169,11 @@ def _show_log(operations: list[Operation]) -> None:
 
 
 def _show_reports(reports: dict[str, VerifyReport]) -> None:
-    table = _table("", "position", "records", "tables", "rows", "content digest")
     for name, report in reports.items():
-        seq, _, digest = str(report.position).partition(":")
-        numbers = (str(report.records), str(report.tables), str(report.rows))
-        table.add_row(name, f"{seq}:{digest[:16]}…", *numbers, f"{(report.content or '')[:16]}…")
-    _console.print(table)
+        counts = f"{report.records} records, {report.tables} tables, {report.rows} rows"
+        _console.print(Text.assemble((name, "bold"), f"   {counts}"))
+        _console.print(f"  position  {report.position}")
+        _console.print(f"  content   {report.content}")
 
 
 def _table(*columns: str) -> Table:
