@@ -13,6 +13,7 @@ Invariants:
 
 import asyncio
 import contextlib
+import reprlib
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -72,12 +73,18 @@ class Handle:
         """How far it got: the records up to here are replicated (publisher), applied (replica)."""
         return self._progress.status.position
 
-    def wait_for(self, position: Position, timeout: float | None = None) -> None:
+    def wait_for(self, position: Position | None, timeout: float | None = None) -> None:
         """Return once the records up to `position` are replicated (publisher), applied (replica).
 
-        `timeout` is in seconds. Raises `TimeoutError`; `Diverged` if the position is not of this
-        history; what ended the work, if that has ended; `StreamUnavailable` after `close`.
+        None, the position of a write that changed nothing, is nothing to wait for. `timeout` is in
+        seconds. Raises `TimeoutError`; `Diverged` if the position is not of this history; what
+        ended the work, if that has ended; `StreamUnavailable` after `close`; `InvalidCall` for what
+        is no position.
         """
+        _raise_end(self._progress.status)
+        if position is None:
+            return
+        _check_position(position)
         self._refuse_other_history(position)
         status = self._progress.wait(
             lambda status: status.ended or status.position.seq >= position.seq, timeout
@@ -126,7 +133,6 @@ class Handle:
         await asyncio.to_thread(self.close)
 
     def _refuse_other_history(self, position: Position) -> None:
-        _raise_end(self._progress.status)
         memory = self._worker.memory
         here = None if memory is None else memory.position_at(position.seq)
         if here is not None and here != position:
@@ -185,8 +191,8 @@ class AsyncHandle:
         """See `Handle.position`; it does not wait."""
         return self._handle.position()
 
-    async def wait_for(self, position: Position, timeout: float | None = None) -> None:
-        """See `Handle.wait_for`."""
+    async def wait_for(self, position: Position | None, timeout: float | None = None) -> None:
+        """See `Handle.wait_for`; for None it does not wait either."""
         await asyncio.to_thread(self._handle.wait_for, position, timeout)
 
     async def close(self) -> None:
@@ -243,6 +249,14 @@ def _transport(servers: Servers, settings: ConnectionSettings, *, create: bool) 
             raise InvalidCall("A stream inside this process takes no connection settings.")
         return MemoryTransport(servers)
     return JetStreamTransport(servers, settings, create=create)
+
+
+def _check_position(position: object) -> None:
+    if not isinstance(position, Position):
+        raise InvalidCall(
+            f"What is waited for must be a position or None, not {reprlib.repr(position)}.",
+            hint="Pass the position of a write's result.",
+        )
 
 
 def _raise_end(status: Status) -> None:

@@ -1,6 +1,7 @@
 """`publish` and `follow` (R6, R7): threads of their own, waiting, status, ends."""
 
 import asyncio
+import re
 import threading
 from pathlib import Path
 from typing import cast
@@ -133,6 +134,35 @@ def test_r6_a_position_of_another_history_is_an_error_and_not_a_yes(
         for thread in waiting:
             thread.join(20)
             assert not thread.is_alive()
+
+
+def test_r6_a_write_that_changed_nothing_is_not_waited_for(primary: Path) -> None:
+    """Its position is None."""
+    stream = MemoryStream()
+    stream.stop()
+
+    async def check(memory: StructuredMemory) -> None:
+        async with publish(memory, stream) as publisher:
+            await publisher.wait_for(None)
+
+    with make_memory(primary) as memory:
+        nothing = memory.delete("notes", "text = 'no such'").position
+        assert nothing is None
+        with publish(memory, stream) as publisher:
+            publisher.wait_for(nothing)
+        with pytest.raises(StreamUnavailable):
+            publisher.wait_for(nothing)
+        run(check(memory))
+
+
+@pytest.mark.parametrize("odd", [3, "1-abc", (1, b"")])
+def test_r6_only_a_position_is_waited_for(primary: Path, odd: object) -> None:
+    with (
+        make_memory(primary) as memory,
+        publish(memory, MemoryStream()) as publisher,
+        pytest.raises(InvalidCall, match=re.escape(f"not {odd!r}")),
+    ):
+        publisher.wait_for(cast("Position", odd), 10)
 
 
 def test_r6_a_position_of_another_history_is_not_waited_for(primary: Path) -> None:
