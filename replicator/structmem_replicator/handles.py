@@ -33,6 +33,13 @@ from structmem_replicator.transport import Transport
 CANCEL_AGAIN_S: Final = 0.2
 """`asyncio.wait_for` of Python 3.11 can swallow a cancellation: it is repeated until it holds."""
 
+_MISSING_TO_PUBLISHER: Final = (
+    "This memory was published before, so its stream is not made anew. Check the server and the "
+    "stream's name (--stream). If an empty stream is meant, say so: --new-stream (new_stream=True)."
+)
+_MISSING_TO_REPLICA: Final = "The first publisher makes the stream, if it has not published before."
+"""What to do about a stream that is not there."""
+
 Servers: TypeAlias = str | Sequence[str] | MemoryStream
 """A URL of a NATS server, several of one cluster, or a stream inside this process."""
 
@@ -211,8 +218,9 @@ def publish(
 
     The memory stays the caller's: used as before, and closed after the handle. Servers that cannot
     be reached are tried again for ever. The stream is made if it is missing and the memory has not
-    been published yet. `new_stream` says that an empty stream is meant: the whole journal is
-    published again. Raises `InvalidCall` for a replica, and for settings that cannot be.
+    been published yet; a missing stream of one that has is waited for. `new_stream` says that an
+    empty stream is meant: it is made if it is missing, and the whole journal is published again.
+    Raises `InvalidCall` for a replica, and for settings that cannot be.
     """
     if memory.role() == "replica":
         raise InvalidCall(
@@ -220,7 +228,7 @@ def publish(
             hint="Publish the primary's file.",
         )
     create = new_stream or memory.bookmark() is None
-    transport = _transport(servers, connection, create=create)
+    transport = _transport(servers, connection, create=create, missing_hint=_MISSING_TO_PUBLISHER)
     worker = Publisher(memory, transport, new_stream=new_stream)
     return PublisherHandle(worker, f"structmem-publish-{memory.label}")
 
@@ -239,16 +247,19 @@ def follow(
     there yet is waited for. Raises `InvalidCall` if the file is not a replica of that memory, and
     for settings that cannot be.
     """
-    worker = Replica(path, memory, _transport(servers, connection, create=False))
+    transport = _transport(servers, connection, create=False, missing_hint=_MISSING_TO_REPLICA)
+    worker = Replica(path, memory, transport)
     return ReplicaHandle(worker, f"structmem-follow-{Path(path).name}")
 
 
-def _transport(servers: Servers, settings: ConnectionSettings, *, create: bool) -> Transport:
+def _transport(
+    servers: Servers, settings: ConnectionSettings, *, create: bool, missing_hint: str
+) -> Transport:
     if isinstance(servers, MemoryStream):
         if settings:
             raise InvalidCall("A stream inside this process takes no connection settings.")
         return MemoryTransport(servers)
-    return JetStreamTransport(servers, settings, create=create)
+    return JetStreamTransport(servers, settings, create=create, missing_hint=missing_hint)
 
 
 def _check_position(position: object) -> None:

@@ -111,7 +111,8 @@ class JetStreamTransport:
     """A `Transport` over NATS JetStream.
 
     `servers` is a URL or several, also with commas between them. With `create` a missing stream is
-    made, without it is waited for. Raises `InvalidCall` for settings that cannot be.
+    made, without it is waited for, and `missing_hint` says in the error what to do about it. Raises
+    `InvalidCall` for settings that cannot be.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class JetStreamTransport:
         settings: ConnectionSettings | None = None,
         *,
         create: bool,
+        missing_hint: str | None = None,
     ) -> None:
         settings = settings or {}
         _check(settings)
@@ -132,6 +134,7 @@ class JetStreamTransport:
         self._replicas = settings.get("replicas", 1)
         self._api = _api_prefix(settings)
         self._create = create
+        self._missing_hint = missing_hint
         self._connecting = asyncio.Lock()
         self._client: Client | None = None
         self._lost: asyncio.Future[None] | None = None
@@ -219,9 +222,7 @@ class JetStreamTransport:
         if info.error is not None:
             raise Unreachable(
                 f"Stream {self._stream!r} at {self._names()}: {info.error.description}.",
-                hint="The first publisher makes the stream, if it has not published before."
-                if info.error.err_code == api.NO_STREAM
-                else None,
+                hint=self._missing_hint if info.error.err_code == api.NO_STREAM else None,
             )
         api.check_settings(info.config)
         self._max_msg_size = info.config.max_msg_size

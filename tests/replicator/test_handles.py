@@ -247,6 +247,27 @@ def test_r2_a_replica_is_not_published(target: Path) -> None:
         publish(memory, MemoryStream())
 
 
+def test_r7_a_missing_stream_says_what_to_do_about_it(
+    primary: Path, target: Path, server: EmbeddedServer
+) -> None:
+    """A memory that was published before must not begin again elsewhere by mistake."""
+    stream = MemoryStream()
+    with make_memory(primary) as memory:
+        with publish(memory, stream) as publisher:
+            publisher.wait_for(write(memory, "a"), 10)
+        with publish(memory, server.url) as again, pytest.raises(TimeoutError) as caught:
+            again.wait_for(memory.position(), 1)
+        assert "published before" in str(caught.value)
+        assert "--new-stream (new_stream=True)" in str(caught.value)
+        with (
+            follow(target, server.url, memory=memory.id) as replica,
+            pytest.raises(TimeoutError, match="The first publisher makes the stream"),
+        ):
+            replica.wait_for(memory.position(), 1)
+        with publish(memory, server.url, new_stream=True) as publisher:
+            publisher.wait_for(memory.position(), 10)
+
+
 REFUSED: list[tuple[ConnectionSettings, str]] = [
     ({"user": "u"}, "password"),
     ({"credentials": "/no/such.creds"}, "/no/such.creds"),
