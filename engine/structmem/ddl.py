@@ -19,6 +19,8 @@ from structmem.writing import Change, Transaction
 COLUMNS_MAX: Final = 1_999
 """SQLite allows 2 000 columns in a table and in a result; a row is read with its rowid beside."""
 
+_COLUMN_FIELDS: Final = ", ".join(Column.__struct_encode_fields__)
+
 _SQL_DEFAULT: Final = re.compile(
     r"(?i)current_(timestamp|date|time)|null|true|false"
     r"|\(?(datetime|date|time|unixepoch|julianday|strftime|random|randomblob|hex|lower)\(.*\)"
@@ -107,13 +109,20 @@ def _to_column(given: object) -> Column:
         given = _fields_of(given)
     if not isinstance(given, Mapping):
         raise InvalidCall(f"A column must be a Column or a mapping, not {shown(given)}.")
+    fields = _camel_keys(cast("Mapping[Any, Any]", given))
+    what = f"Column {shown(fields['name'])}" if "name" in fields else "A column without a name"
+    for field in fields.keys() - set(Column.__struct_encode_fields__):
+        close = nearest(field, Column.__struct_encode_fields__)
+        raise InvalidCall(
+            f"{what}: there is no {shown(field)}.",
+            hint=f"Did you mean {close!r}?" if close else f"A column has {_COLUMN_FIELDS}.",
+        )
     try:
-        return msgspec.convert(_camel_keys(cast("Mapping[Any, Any]", given)), Column)
+        return msgspec.convert(fields, Column)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise InvalidCall(
-            f"Not a column: {error}.",
-            hint="A column has name, type, primaryKey, notNull, unique, default, description and "
-            "references.",
+            f"{what} is not one: {error}.",
+            hint=f"A column has {_COLUMN_FIELDS}; references is a mapping with table and column.",
         ) from error
 
 

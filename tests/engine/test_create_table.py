@@ -257,3 +257,20 @@ def test_a_default_that_looks_like_sql_is_told(memory: StructuredMemory, default
     assert len(done.warnings) == 1 and "'a'" in done.warnings[0]
     memory.insert("t", {"b": 1})
     assert memory.query("SELECT a FROM t").scalar() == default
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ({"name": "a", "primary_kye": True}, "Column 'a': there is no 'primaryKye'. Did you mean"),
+        ({"name": "a", "pk": True}, "A column has name, type, primaryKey"),
+        ({"name": "a", "references": "p"}, "Column 'a' is not one"),
+        ({"type": "TEXT"}, "without a name"),
+    ],
+)
+def test_a_wrong_column_is_named(
+    memory: StructuredMemory, column: dict[str, object], said: str
+) -> None:
+    """M9"""
+    with pytest.raises(InvalidCall, match=said):
+        memory.create_table("t", [column])
