@@ -538,11 +538,13 @@ def open_replica(path: str | os.PathLike[str], *, memory_id: str) -> StructuredM
         raise InvalidCall("A replica needs a file of its own, not :memory:.")
     file.ensure_memory(Path(location).absolute(), memory_id=memory_id, role="replica")
     memory = StructuredMemory(location)
-    if memory.id != memory_id or memory.role() != "replica":
-        found, role = memory.id, memory.role()
-        memory.close()
-        raise InvalidCall(
-            f"{path} is the {role} of memory {found}, not a replica of {memory_id}.",
-            hint="Give the replica a file of its own.",
-        )
-    return memory
+    found, role = memory.id, memory.role()
+    if (found, role) == (memory_id, "replica"):
+        return memory
+    memory.close()
+    if found == memory_id:
+        raise InvalidCall(f"{path} is the primary itself; a replica needs a file of its own.")
+    raise InvalidCall(
+        f"{path} is the {role} of memory {found}, not a replica of {memory_id}.",
+        hint="Give the replica a file of its own.",
+    )

@@ -16,7 +16,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from structmem import StructuredMemory, Unavailable, open_replica
+from structmem import InvalidCall, StructuredMemory, Unavailable, open_replica
 from structmem_journal import Position
 from structmem_replicator import frames, protocol
 from structmem_replicator.errors import AmbiguousLabel, StreamGap, Unreachable
@@ -53,7 +53,8 @@ class Replica:
 
     `wanted` is the id or the label of the memory to follow. With an id the file is opened (or made)
     at once, and `InvalidCall` raised if it is not a replica of that memory; with a label, as soon
-    as the stream has told the id.
+    as the stream has told the id. A file that is no replica at all, or could not be made, is an
+    error at once in either case: `InvalidCall`, `NotAMemory`, `FormatTooNew`.
     """
 
     def __init__(self, path: str | Path, wanted: str, transport: Transport) -> None:
@@ -66,8 +67,11 @@ class Replica:
         self._heard = 0
         self._silent_since = 0.0
         self._gap_at: Position | None = None
+        _check_directory(self._path)
         if is_memory_id(wanted):
             self._open(wanted)
+        else:
+            _check_file(self._path)
 
     async def run(self) -> None:
         """Follow until cancelled. Raises what must stop: `Diverged`, `StreamGap`,
@@ -228,3 +232,20 @@ class Replica:
         reader, self._reader = self._reader, None
         if reader is not None:
             await reader.close()
+
+
+def _check_directory(path: Path) -> None:
+    if not path.parent.is_dir():
+        raise InvalidCall(f"There is no directory {path.parent} for {path.name}.")
+
+
+def _check_file(path: Path) -> None:
+    """Whether the file is a replica of something, or is still to be made."""
+    if not path.exists() or (path.is_file() and path.stat().st_size == 0):
+        return
+    with StructuredMemory(path, read_only=True) as memory:
+        if memory.role() != "replica":
+            raise InvalidCall(
+                f"{path} is the {memory.role()} of memory {memory.id}; a replica needs a file of "
+                "its own."
+            )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from structmem import Diverged, InvalidCall, ReadOnly, StructuredMemory, open_replica
+from structmem import Diverged, InvalidCall, NotAMemory, ReadOnly, StructuredMemory, open_replica
 from structmem_replicator import AmbiguousLabel, MemoryStream, State, StreamGap, replica
 from structmem_replicator.errors import Unreachable
 from structmem_replicator.memory_transport import MemoryTransport
@@ -71,6 +71,32 @@ def test_r1_r2_a_replica_becomes_equal(
     run(check())
     assert journal(target) == journal(primary)
     assert notes(target) == notes(primary)
+
+
+@pytest.mark.parametrize("by", ["id", "label"])
+def test_r2_a_file_that_cannot_be_the_replica_is_refused_at_once(
+    primary: Path, target: Path, by: str
+) -> None:
+    """Before there is any connection."""
+    with make_memory(primary) as memory:
+        wanted = memory.id if by == "id" else "crm"
+    transport = MemoryTransport(MemoryStream())
+    with pytest.raises(InvalidCall, match="a replica needs a file of its own"):
+        Replica(primary, wanted, transport)
+    with pytest.raises(InvalidCall, match="no directory"):
+        Replica(target.parent / "no" / "replica.db", wanted, transport)
+    target.write_text("Not a memory at all. " * 1000)
+    with pytest.raises(NotAMemory):
+        Replica(target, wanted, transport)
+
+
+def test_r2_a_file_that_can_become_the_replica_is_not_refused(target: Path) -> None:
+    Replica(target, "crm", MemoryTransport(MemoryStream()))
+    assert not target.exists()
+    target.touch()
+    Replica(target, "crm", MemoryTransport(MemoryStream()))
+    open_replica(target, memory_id="a" * 32).close()
+    Replica(target, "crm", MemoryTransport(MemoryStream()))
 
 
 def test_r2_a_replica_can_be_there_first(primary: Path, target: Path) -> None:
