@@ -18,6 +18,8 @@ from structmem.cli import output
 
 _ELSEWHERE = "structmem_replicator.cli"
 
+_TIME = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
+
 _existing_memory = click.argument("path", type=click.Path(path_type=Path))
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 
@@ -73,8 +75,8 @@ def query(
 @click.option("--table", help="Only operations on this table.")
 @click.option("--actor", help="Only operations by this actor.")
 @click.option("--operation", help="Only operations of this kind, such as insert.")
-@click.option("--since", type=click.DateTime(), help="Only from this time (UTC) on.")
-@click.option("--until", type=click.DateTime(), help="Only up to this time (UTC).")
+@click.option("--since", type=_TIME, metavar="TIME", help="Only from this time (UTC) on.")
+@click.option("--until", type=_TIME, metavar="TIME", help="Only up to this time (UTC).")
 @click.option("--after", metavar="OP", help="Only operations after this one, such as op_42.")
 @_json
 def log(
