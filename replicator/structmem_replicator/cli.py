@@ -1,9 +1,9 @@
 """The commands `publish`, `follow` and `demo`. `structmem` loads `commands` by this module's name.
 
 The options that say how to connect have the names and environment variables of the `nats` command.
-`publish` and `follow` print a line whenever something changes, run until SIGINT or SIGTERM, and
-then exit with 0. What ends them earlier is raised, and `structmem` makes an exit code of it, as for
-every command.
+`publish` and `follow` print a line whenever something changes or they got further, run until SIGINT
+or SIGTERM, and then exit with 0. What ends them earlier is raised, and `structmem` makes an exit
+code of it, as for every command.
 """
 
 import signal
@@ -19,6 +19,8 @@ from structmem_replicator.handles import Handle, follow, publish
 from structmem_replicator.jetstream import ConnectionSettings
 from structmem_replicator.progress import Status
 from structmem_replicator.protocol import State
+
+TELL_EVERY_S: Final = 1.0
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -112,19 +114,25 @@ def _run(start: Callable[[], Handle]) -> None:
 
 
 def _tell(handle: Handle) -> None:
-    """Print a line for each change until the work has ended."""
-    status, told = handle.status(), ""
+    """Print a line for each change, and how far it got whenever that moved, until it has ended.
+
+    The status is looked at when its state or error changes, or after a second, so a line that only
+    tells of a new position comes at most once a second.
+    """
+    status, told, told_seq, quiet = handle.status(), "", 0, True
     while not status.ended:
-        line = _line(status)
-        if line is not None and line != told:
-            click.echo(f"{line} (at {status.position.seq})")
-            told = line
-        status = handle.wait_for_change(status)
+        line, seq = _line(status), status.position.seq
+        if line is not None and (line != told or (quiet and seq != told_seq)):
+            click.echo(f"{line} (at {seq})")
+            told, told_seq = line, seq
+        before, status = status, handle.wait_for_change(status, TELL_EVERY_S)
+        quiet = (status.state, status.error) == (before.state, before.error)
 
 
 def _line(status: Status) -> str | None:
-    """What there is to say; nothing about the steps on the way to where it wants to be."""
-    if status.error is not None:
+    """What there is to say. Nothing about the steps on the way to where it wants to be: the error
+    they still have is the one that made it connect anew, and was told then."""
+    if status.state == State.CONNECTING and status.error is not None:
         return f"{status.state}: {status.error}"
     return str(status.state) if status.state in (State.PUBLISHING, State.FOLLOWING) else None
 

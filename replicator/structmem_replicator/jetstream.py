@@ -211,7 +211,7 @@ class JetStreamTransport:
             await _close(client)
             raise Unreachable(
                 f"No connection to {self._names()}: {self._complaint or error}.",
-                hint="Is it the right server? One that refuses the credentials may just hang up.",
+                hint=_hint(error),
             ) from error
         return client
 
@@ -504,6 +504,12 @@ async def _close(client: Client) -> None:
     with contextlib.suppress(nats.errors.Error, OSError, TimeoutError):
         async with asyncio.timeout(CLOSE_TIMEOUT_S):
             await client.close()
+
+
+def _hint(error: BaseException) -> str:
+    if isinstance(error, nats.errors.NoServersError | ssl.SSLError):  # it never came to credentials
+        return "Is it the right server, and is it running?"
+    return "Is it the right server? One that refuses the credentials may just hang up."
 
 
 def _check(settings: ConnectionSettings) -> None:

@@ -3,13 +3,15 @@
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
 
 from structmem import InvalidCall, NotAMemory
-from structmem_replicator import cli
+from structmem_journal import Position
+from structmem_replicator import Handle, State, Status, cli
+from structmem_replicator.errors import Unreachable
 from tests.replicator.support import journal, make_memory
 
 
@@ -67,3 +69,59 @@ def test_publishing_what_is_not_there_makes_nothing(tmp_path: Path) -> None:
 def test_every_option_is_explained(command: Any) -> None:
     for option in command.params:
         assert option.param_type_name == "argument" or option.help
+
+
+class Scripted:
+    """Stands in for a handle: one status after the other, then the end."""
+
+    def __init__(self, *statuses: Status) -> None:
+        self._left = [*statuses, Status(State.CLOSED)]
+
+    def status(self) -> Status:
+        return self._left.pop(0)
+
+    def wait_for_change(self, status: Status, timeout: float) -> Status:
+        assert timeout >= 1
+        return self._left.pop(0)
+
+
+def told(monkeypatch: pytest.MonkeyPatch, *statuses: Status) -> list[str]:
+    lines: list[str] = []
+    monkeypatch.setattr(cli.click, "echo", lines.append)
+    tell = cli._tell  # pyright: ignore[reportPrivateUsage]  # what a command prints, without a signal
+    tell(cast("Handle", Scripted(*statuses)))
+    return lines
+
+
+def at(state: State, seq: int = 0, error: str = "") -> Status:
+    return Status(state, Position(seq, b""), Unreachable(error) if error else None)
+
+
+def test_r6_an_error_is_told_once_and_not_for_a_step_it_does_not_belong_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    again = [at(State.CONNECTING, 3, "no label"), at(State.RESOLVING, 3, "no label")] * 3
+    lines = told(monkeypatch, at(State.CONNECTING, 3, "refused"), *again, at(State.FOLLOWING, 3))
+    assert lines == [
+        "connecting: refused (at 3)",
+        "connecting: no label (at 3)",
+        "following (at 3)",
+    ]
+
+
+def test_r6_an_error_that_comes_back_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    down, up = at(State.CONNECTING, 3, "refused"), at(State.PUBLISHING, 3)
+    assert len(told(monkeypatch, down, up, down, up)) == 4
+
+
+def test_r6_it_is_told_how_far_it_got_but_not_faster_than_once_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late = at(State.PUBLISHING, 9, "passing")
+    lines = told(
+        monkeypatch,
+        *(at(State.PUBLISHING, seq) for seq in (1, 1, 7, 7)),
+        late,
+        at(State.PUBLISHING, 9),
+    )
+    assert lines == ["publishing (at 1)", "publishing (at 7)"]

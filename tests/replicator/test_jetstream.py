@@ -360,6 +360,14 @@ def test_r7_user_and_password_by_setting_and_by_url() -> None:
         assert connects(server, {}, server.url.replace("//", "//me:pass@"))
 
 
+def test_r7_credentials_are_not_suspected_where_nobody_listens(server: EmbeddedServer) -> None:
+    server.kill()
+    with pytest.raises(Unreachable) as caught:
+        run(JetStreamTransport(server.url, create=True).connect())
+    assert "credentials" not in str(caught.value)
+    assert "running" in str(caught.value)
+
+
 def test_a_password_in_a_url_is_not_told() -> None:
     with configured("authorization { user: me, password: pass }") as server:
         url = server.url.replace("//", "//me:s3cret@")
