@@ -9,12 +9,13 @@ code of it, as for every command.
 import signal
 import ssl
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
-from structmem import NotAMemory, StructuredMemory
+from structmem import InvalidCall, NotAMemory, StructuredMemory
 from structmem_replicator.handles import Handle, follow, publish
 from structmem_replicator.jetstream import ConnectionSettings
 from structmem_replicator.progress import Status
@@ -27,22 +28,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 _MEMORY: Final = click.Path(dir_okay=False, path_type=Path)
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
+_with_variable: Final = partial(click.option, show_envvar=True)
+
 _CONNECTION: Final = (
-    click.option(
+    _with_variable(
         "--server", "-s", "servers", multiple=True, envvar="NATS_URL",
         default=("nats://127.0.0.1:4222",), show_default=True, metavar="URL",
         help="A NATS server; may be given several times.",
     ),
-    click.option(
-        "--creds", "credentials", type=_FILE, envvar="NATS_CREDS", help="Credentials file."
+    _with_variable(
+        "--creds", "credentials", envvar="NATS_CREDS", type=_FILE,
+        help="Credentials file.",
     ),
-    click.option("--nkey", type=_FILE, envvar="NATS_NKEY", help="File with an NKey seed."),
-    click.option("--user", envvar="NATS_USER", help="User name."),
-    click.option("--password", envvar="NATS_PASSWORD", help="Password."),
-    click.option("--token", envvar="NATS_TOKEN", help="Token."),
-    click.option("--tlsca", type=_FILE, envvar="NATS_CA", help="Certificate of the authority."),
-    click.option("--tlscert", type=_FILE, envvar="NATS_CERT", help="Certificate of this client."),
-    click.option("--tlskey", type=_FILE, envvar="NATS_KEY", help="Private key of this client."),
+    _with_variable("--nkey", envvar="NATS_NKEY", type=_FILE, help="File with an NKey seed."),
+    _with_variable("--user", envvar="NATS_USER", help="User name."),
+    _with_variable("--password", envvar="NATS_PASSWORD", help="Password."),
+    _with_variable("--token", envvar="NATS_TOKEN", help="Token."),
+    _with_variable("--tlsca", envvar="NATS_CA", type=_FILE, help="Certificate of the authority."),
+    _with_variable("--tlscert", envvar="NATS_CERT", type=_FILE, help="Certificate of this client."),
+    _with_variable("--tlskey", envvar="NATS_KEY", type=_FILE, help="Private key of this client."),
     click.option("--js-domain", "domain", help="JetStream domain."),
     click.option("--js-api-prefix", "api_prefix", help="Where the JetStream API is imported."),
     click.option("--stream", help="Name of the stream.  [default: STRUCTMEM]"),
@@ -140,9 +144,23 @@ def _line(status: Status) -> str | None:
 def _settings(options: dict[str, Any]) -> ConnectionSettings:
     settings = {name: value for name, value in options.items() if value is not None}
     authority, cert, key = (settings.pop(name, None) for name in ("tlsca", "tlscert", "tlskey"))
+    if key and not cert:
+        raise InvalidCall("--tlskey is given without --tlscert.", hint="Give both.")
     if authority or cert:
+        settings["tls"] = _tls(authority, cert, key)
+    return ConnectionSettings(**settings)
+
+
+def _tls(authority: Path | None, cert: Path | None, key: Path | None) -> ssl.SSLContext:
+    using = authority
+    try:
         context = ssl.create_default_context(cafile=authority)
         if cert:
+            using = f"{cert} with {key}" if key else cert
             context.load_cert_chain(cert, key)
-        settings["tls"] = context
-    return ConnectionSettings(**settings)
+    except OSError as error:  # ssl.SSLError is one
+        raise InvalidCall(
+            f"TLS cannot use {using}: {error}.",
+            hint="--tlsca and --tlscert name certificates in PEM, --tlskey the key of --tlscert.",
+        ) from error
+    return context

@@ -22,12 +22,14 @@ Invariants:
 import asyncio
 import contextlib
 import importlib.util
+import re
 import secrets
 import ssl
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypedDict
+from urllib.parse import urlsplit
 
 import msgspec
 import nats.errors
@@ -62,6 +64,10 @@ PULL_EXPIRES_S: Final = 30.0
 
 READER_INACTIVE_S: Final = 60.0
 """The server removes a reader that has not asked for so long, so dead ones do not pile up."""
+
+STREAM_CHARACTERS_MAX: Final = 255
+_STREAM_NAME: Final = re.compile(rf"[^\s\x00-\x1f\x7f.*>/\\]{{1,{STREAM_CHARACTERS_MAX}}}")
+"""What the server takes as a name: it becomes a part of subjects and of a path."""
 
 _PULL_IS_OVER: Final = ("404", "408")
 _HEARTBEAT: Final = "100"
@@ -129,6 +135,8 @@ class JetStreamTransport:
         self._servers = [url.strip() for urls in given for url in urls.split(",") if url.strip()]
         if not self._servers:
             raise InvalidCall("No server is given.", hint="Pass a URL such as nats://host:4222.")
+        for url in self._servers:
+            _check_url(url)
         self._options = _client_options(settings)
         self._stream = settings.get("stream", STREAM)
         self._replicas = settings.get("replicas", 1)
@@ -239,8 +247,7 @@ class JetStreamTransport:
         self._complaint = str(error) or repr(error)
 
     def _names(self) -> str:
-        """The servers without what a URL may hold besides: user and password."""
-        return ", ".join(server.rpartition("@")[2] for server in self._servers)
+        return ", ".join(_name(server) for server in self._servers)
 
     # -- publishing ----------------------------------------------------------------------------
 
@@ -521,6 +528,12 @@ def _check(settings: ConnectionSettings) -> None:
         )
     if ("user" in settings) != ("password" in settings):
         raise InvalidCall("user and password are given together or not at all.")
+    if "stream" in settings and not _STREAM_NAME.fullmatch(settings["stream"]):
+        raise InvalidCall(
+            f"A stream cannot be called {settings['stream']!r}.",
+            hint=f"A name has 1 to {STREAM_CHARACTERS_MAX} characters, none of them a blank or one "
+            r"of . * > / \.",
+        )
     for name in _FILES:
         path = settings.get(name)
         if path is not None and not Path(str(path)).is_file():
@@ -530,6 +543,25 @@ def _check(settings: ConnectionSettings) -> None:
             "Credentials files and NKeys need the package nkeys.",
             hint="Install structmem with its extra: pip install 'structmem[nkey]'.",
         )
+
+
+def _check_url(url: str) -> None:
+    """Whether nats-py can make host and port of `url`, whose scheme may be left out."""
+    try:
+        parts = urlsplit(url if "://" in url else f"nats://{url}")
+        usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number or above 65,535, a bracket that is not closed
+        usable = False
+    if not usable:
+        raise InvalidCall(
+            f"{_name(url)!r} is not the URL of a server.",
+            hint="Pass a URL such as nats://host:4222; ports go up to 65535.",
+        )
+
+
+def _name(url: str) -> str:
+    """The server without what a URL may hold besides: user and password."""
+    return url.rpartition("@")[2]
 
 
 def _client_options(settings: ConnectionSettings) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The commands of the replicator (S4, S5, R7)."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,33 @@ def test_r7_options_are_those_of_nats(path: Path, monkeypatch: pytest.MonkeyPatc
         "token": "t",
         "new_stream": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--tlsca", "notacert"], "TLS cannot use .*notacert"),
+        (["--tlscert", "notacert"], "TLS cannot use .*notacert"),
+        (["--tlscert", "notacert", "--tlskey", "notacert"], "notacert with .*notacert"),
+        (["--tlskey", "notacert"], "--tlskey is given without --tlscert"),
+    ],
+)
+def test_r7_certificates_that_are_none_are_refused(
+    path: Path, options: list[str], message: str
+) -> None:
+    file = path.with_name("notacert")
+    file.write_text("This is not a certificate.")
+    given = [str(file) if option == "notacert" else option for option in options]
+    result = CliRunner().invoke(cli.publish_command, [str(path), *given])
+    assert isinstance(result.exception, InvalidCall)
+    assert re.search(message, str(result.exception))
+
+
+def test_r7_the_help_names_the_environment_variables() -> None:
+    said = CliRunner().invoke(cli.follow_command, ["--help"]).output
+    variables = [option.envvar for option in cli.follow_command.params if option.envvar]
+    assert len(variables) == 9
+    assert all(f"env var: {variable}" in " ".join(said.split()) for variable in variables)
 
 
 def test_publishing_what_is_not_there_makes_nothing(tmp_path: Path) -> None:

@@ -272,6 +272,7 @@ REFUSED: list[tuple[ConnectionSettings, str]] = [
     ({"user": "u"}, "password"),
     ({"credentials": "/no/such.creds"}, "/no/such.creds"),
     ({"nkey": "/no/such.nk"}, "/no/such.nk"),
+    *(({"stream": name}, re.escape(repr(name))) for name in ("b ad", "a.b", "*", ">", "", "a/b")),
 ]
 
 
@@ -297,6 +298,21 @@ def test_r7_a_stream_in_process_needs_no_connection(primary: Path) -> None:
 def test_r7_no_server_is_refused_at_once(primary: Path) -> None:
     with make_memory(primary) as memory, pytest.raises(InvalidCall, match="server"):
         publish(memory, [])
+
+
+@pytest.mark.parametrize(
+    "url", ["nats://me:pass@host:70000", "host:70000", "nats://host:port", "nats://", "nats://[::1"]
+)
+def test_r7_a_url_that_cannot_be_is_refused_at_once(primary: Path, url: str) -> None:
+    with make_memory(primary) as memory, pytest.raises(InvalidCall, match="URL") as caught:
+        publish(memory, ["nats://127.0.0.1:1", url])
+    assert "pass" not in caught.value.message
+
+
+@pytest.mark.parametrize("url", ["localhost", "127.0.0.1:1", "nats://[::1]:1", "tls://u:p@host"])
+def test_r7_ways_to_write_a_url(primary: Path, url: str) -> None:
+    with make_memory(primary) as memory, publish(memory, url) as publisher:
+        assert not publisher.status().ended
 
 
 def test_a_bug_in_a_worker_is_seen(primary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
