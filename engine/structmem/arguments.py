@@ -24,11 +24,16 @@ def check_path(path: object) -> str:
     text: object = os.fspath(cast("str | os.PathLike[Any]", path))
     if not isinstance(text, str) or not text or "\0" in text:
         raise InvalidCall(f"The path must be text, not empty and without NUL, not {shown(text)}.")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidCall(f"The path {shown(text)} is not valid Unicode text.") from None
+    utf8_size(text, f"The path {shown(text)}")
     return str.__str__(text)
+
+
+def utf8_size(text: str, what: str) -> int:
+    """The bytes of `text` in UTF-8. Raises `InvalidCall` for a lone surrogate, which has none."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidCall(f"{what} is not valid Unicode text.") from None
 
 
 def check_whole(number: object, name: str, *, least: int = 0, most: int = INTEGER_MAX) -> int:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
+from structmem.arguments import utf8_size
 from structmem.errors import InvalidCall, shown
 from structmem.limits import NAME_BYTES_MAX
 from structmem_journal import Intent
@@ -56,10 +57,7 @@ def check_text(value: object, what: str, *, bytes_max: int = _LABEL_BYTES_MAX) -
         return None
     if not isinstance(value, str):
         raise InvalidCall(f"{what} must be text, not {shown(value)}.")
-    try:
-        size = len(value.encode())
-    except UnicodeEncodeError:
-        raise InvalidCall(f"{what} is not valid Unicode text.") from None
+    size = utf8_size(value, what)
     if size > bytes_max:
         raise InvalidCall(f"{what} has {size:,} bytes; {bytes_max:,} are allowed.")
     return str.__str__(value)

@@ -112,12 +112,7 @@ class Capture:
         finally:
             self._connection.authorizer = None
         for name, db in written:
-            if (
-                name
-                and db == "main"
-                and not is_internal(name)
-                and not fold(name).startswith("sqlite_")
-            ):
+            if name and db == "main" and _is_users(name):
                 yield name
 
     def _on_change(self, change: apsw.PreUpdate) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from structmem import sql
 from structmem.errors import InvalidCall, NoSuchColumn, shown
 from structmem.identifiers import nearest, quote
-from structmem.schema import Affinity, Table, affinity
+from structmem.schema import Affinity, ColumnInfo, Table, affinity
 from structmem.values import check_value, same
 from structmem.writing import Change, Transaction
 from structmem_journal import Value
@@ -57,7 +57,7 @@ def insert(tx: Transaction, table: Table, rows: Sequence[Fields]) -> Change:
     for names, group in groupby(rows, key=lambda row: tuple(row)):
         columns = _columns_of(table, names)
         values = [list(row.values()) for row in group]
-        watched = [i for i in range(len(columns)) if _may_alter(table, columns[i], values, i)]
+        watched = [i for i, column in enumerate(columns) if _may_alter(column, values, i)]
         statement = _insert_statement(table, columns, watched)
         tx.arm(statement)
         if not watched:
@@ -65,7 +65,7 @@ def insert(tx: Transaction, table: Table, rows: Sequence[Fields]) -> Change:
         for given in values if watched else ():
             for rowid, *stored in sql.each(tx.connection, statement, given):
                 rowids.append(rowid)
-                altered += _alterations(table, columns, watched, given, stored)
+                altered += _alterations(columns, watched, given, stored)
     return Change(len(rowids), rowids, _summary(altered))
 
 
@@ -75,18 +75,18 @@ def update(tx: Transaction, table: Table, fields: Fields, rowids: Sequence[int])
     if not rowids:
         return Change()
     given = list(fields.values())
-    watched = [i for i in range(len(columns)) if _may_alter(table, columns[i], [given], i)]
-    assignments = ", ".join(f"{quote(name)} = ?" for name in columns)
+    watched = [i for i, column in enumerate(columns) if _may_alter(column, [given], i)]
+    assignments = ", ".join(f"{quote(column.name)} = ?" for column in columns)
     statement = (
         f"UPDATE main.{quote(table.name)} SET {assignments}"
         f" WHERE {table.rowid_name} IN (SELECT value FROM carray(?))"
     )
     if watched:
-        statement += f" RETURNING {', '.join(quote(columns[i]) for i in watched)}"
+        statement += f" RETURNING {', '.join(quote(columns[i].name) for i in watched)}"
     tx.arm(statement)
     altered: list[str] = []
     for stored in sql.each(tx.connection, statement, [*given, sql.integers(rowids)]):
-        altered = altered or _alterations(table, columns, watched, given, stored)
+        altered = altered or _alterations(columns, watched, given, stored)
     return Change(len(rowids), list(rowids), altered)
 
 
@@ -105,9 +105,9 @@ def delete(tx: Transaction, table: Table, rowids: Sequence[int]) -> Change:
 # -- columns -------------------------------------------------------------------------------------
 
 
-def _columns_of(table: Table, names: Sequence[str]) -> list[str]:
+def _columns_of(table: Table, names: Sequence[str]) -> list[ColumnInfo]:
     """The columns as the table spells them. Raises for one that is unknown, computed, or twice."""
-    found: list[str] = []
+    found: list[ColumnInfo] = []
     for name in names:
         column = table.column(name)
         if column is None:
@@ -116,9 +116,9 @@ def _columns_of(table: Table, names: Sequence[str]) -> list[str]:
             raise InvalidCall(
                 f"Column {column.name!r} of {table.name!r} is computed and cannot be written."
             )
-        if column.name in found:
+        if column in found:
             raise InvalidCall(f"Column {column.name!r} is given twice: names ignore ASCII case.")
-        found.append(column.name)
+        found.append(column)
     return found
 
 
@@ -129,32 +129,27 @@ def _no_such_column(table: Table, name: str) -> NoSuchColumn:
     return NoSuchColumn(f"Table {table.name!r} has no column {shown(name)}.", hint=hint)
 
 
-def _insert_statement(table: Table, columns: Sequence[str], watched: Sequence[int]) -> str:
+def _insert_statement(table: Table, columns: Sequence[ColumnInfo], watched: Sequence[int]) -> str:
     target = f"INSERT INTO main.{quote(table.name)}"
-    names, marks = ", ".join(map(quote, columns)), ", ".join("?" * len(columns))
-    values = f"({names}) VALUES ({marks})" if columns else "DEFAULT VALUES"
-    returning = f"{table.rowid_name}{_list(columns[i] for i in watched)}"
-    return f"{target} {values} RETURNING {returning}"
-
-
-def _list(columns: Iterable[str]) -> str:
-    return "".join(f", {quote(name)}" for name in columns)
+    names = [quote(column.name) for column in columns]
+    marks = ", ".join("?" * len(columns))
+    values = f"({', '.join(names)}) VALUES ({marks})" if columns else "DEFAULT VALUES"
+    returning = [table.rowid_name, *(names[i] for i in watched)]
+    return f"{target} {values} RETURNING {', '.join(returning)}"
 
 
 # -- values that a declared type alters ----------------------------------------------------------
 
 
-def _may_alter(table: Table, name: str, rows: Sequence[Sequence[Value]], index: int) -> bool:
+def _may_alter(column: ColumnInfo, rows: Sequence[Sequence[Value]], index: int) -> bool:
     """Whether the column's affinity could alter one of the values for it. Such columns are read
     back; what really happens to a value is for SQLite to say."""
-    column = table.column(name)
-    kinds = _ALTERED_KINDS[affinity(column.type)] if column else ()
+    kinds = _ALTERED_KINDS[affinity(column.type)]
     return any(type(row[index]) in kinds for row in rows)
 
 
 def _alterations(
-    table: Table,
-    columns: Sequence[str],
+    columns: Sequence[ColumnInfo],
     watched: Sequence[int],
     given: Sequence[Value],
     stored: Sequence[Any],
@@ -166,10 +161,8 @@ def _alterations(
         was = given[i]
         if same(was, now) or (type(was) is int and type(now) is float and was == now):
             continue
-        column = table.column(columns[i])
-        declared = column.type if column else "otherwise"
         sentences.append(
-            f"Column {columns[i]!r} is declared {declared}: "
+            f"Column {columns[i].name!r} is declared {columns[i].type}: "
             f"{_short(was)} is stored as {_short(now)}."
         )
     return sentences

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from structmem.arguments import utf8_size
 from structmem.errors import InvalidCall, shown
 from structmem.limits import NAME_BYTES_MAX
 
@@ -64,10 +65,7 @@ def check_name(name: object, what: str) -> str:
         raise InvalidCall(
             f"The {what} name {shown(name)} contains a NUL character, which SQL cannot."
         )
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        raise InvalidCall(f"The {what} name {shown(name)} is not valid Unicode text.") from None
+    size = utf8_size(name, f"The {what} name {shown(name)}")
     if size > NAME_BYTES_MAX:
         raise InvalidCall(f"A {what} name has {size:,} bytes; {NAME_BYTES_MAX:,} are allowed.")
     for prefix in _RESERVED_PREFIXES:

@@ -60,10 +60,6 @@ class Head(Struct, frozen=True):
     position: Position
     header: Header | None
 
-    @property
-    def at_us(self) -> int:
-        return self.header.at_us if self.header else 0
-
 
 def create_tables(connection: apsw.Connection) -> None:
     sql.run(connection, _TABLES)
@@ -192,12 +188,11 @@ def append(connection: apsw.Connection, record: Record, header: Header, event: E
         "INSERT OR ABORT INTO main._structmem_record VALUES (?, ?, ?, ?)",
         (header.seq, record.header, record.digest, int(_can_be_undone(event.effects))),
     )
-    for part_id, part in _parts(header.seq, record.payload or b""):
-        sql.run(
-            connection,
-            "INSERT OR ABORT INTO main._structmem_payload VALUES (?, ?)",
-            (part_id, part),
-        )
+    sql.run_many(
+        connection,
+        "INSERT OR ABORT INTO main._structmem_payload VALUES (?, ?)",
+        _parts(header.seq, record.payload or b""),
+    )
     if event.intent.call_id is not None:
         sql.run(
             connection,

@@ -24,7 +24,7 @@ import apsw
 from msgspec import Struct
 
 from structmem import functions, refusals, schema, sql
-from structmem.arguments import check_timeout
+from structmem.arguments import check_timeout, utf8_size
 from structmem.bounds import (
     Bounds,
     Watch,
@@ -270,10 +270,7 @@ def check_text(text: object) -> str:
             "The SQL contains a NUL character, where SQLite would end it.",
             hint="Pass values as parameters.",
         )
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise InvalidCall("The SQL is not valid Unicode text.") from None
+    size = utf8_size(text, "The SQL")
     if size > SQL_TEXT_BYTES_MAX:
         raise InvalidCall(
             f"The SQL has {size:,} bytes; at most {SQL_TEXT_BYTES_MAX:,} are read.",

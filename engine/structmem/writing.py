@@ -115,9 +115,12 @@ class Writer:
 
     def schema_changed(self) -> None:
         """In this transaction, by ourselves."""
+        self._forget_schema()
+        self._schema_is_changing = True
+
+    def _forget_schema(self) -> None:
         self._tables.clear()
         self.capture.schema_changed()
-        self._schema_is_changing = True
 
     def commit(self) -> None:
         """Reported means on disk: when this returns, SQLite has synced the log."""
@@ -136,10 +139,8 @@ class Writer:
         begin_immediate(self.connection)
         version = schema.schema_version(self.connection)
         if version != self._schema_version:
-            version = self._replace_stale(version)
-            self._tables.clear()
-            self.capture.schema_changed()
-            self._schema_version = version
+            self._schema_version = self._replace_stale(version)
+            self._forget_schema()
         self.capture.begin()
         sql.run(self.images, "BEGIN")
 
@@ -161,8 +162,7 @@ class Writer:
         roll_back(self.connection)
         self.capture.rolled_back()
         if self._schema_is_changing:
-            self._tables.clear()
-            self.capture.schema_changed()
+            self._forget_schema()
 
 
 class Transaction:
@@ -224,9 +224,9 @@ class Transaction:
         if seq is None or record is None:
             return None
         if record.payload is not None:
-            intent = decode_payload(record.payload).intent
-            if intent.call_digest == call.digest(record.payload[:SALT_BYTES]):
-                return _repeated(record, seq)
+            event = decode_payload(record.payload)
+            if event.intent.call_digest == call.digest(record.payload[:SALT_BYTES]):
+                return _result_of(event, Position(seq, record.digest), repeated=True)
         raise CallIdReused(
             f"The call id {call.call_id!r} was used by {op_id_of(seq)} with other arguments.",
             hint="Use a new call id for a new call.",
@@ -296,8 +296,3 @@ def _result_of(event: Event, position: Position, *, repeated: bool = False) -> W
         repeated=repeated,
         operations=[op_id_of(seq) for seqs in undone for seq in seqs],
     )
-
-
-def _repeated(record: Record, seq: int) -> WriteResult:
-    event = decode_payload(record.payload or b"")
-    return _result_of(event, Position(seq, record.digest), repeated=True)
