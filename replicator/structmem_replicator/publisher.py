@@ -20,7 +20,7 @@ import asyncio
 import contextlib
 from typing import Final, NamedTuple, assert_never
 
-from structmem import Diverged, Fenced, StructuredMemory, Unavailable
+from structmem import Diverged, Fenced, StructuredMemory
 from structmem_journal import START, Record, decode_header
 from structmem_replicator import frames, local, protocol
 from structmem_replicator.errors import (
@@ -32,7 +32,7 @@ from structmem_replicator.errors import (
     Unreachable,
 )
 from structmem_replicator.frames import Claim, Frame
-from structmem_replicator.pacing import Backoff, wait_at_most, wake
+from structmem_replicator.pacing import Backoff, keep_stepping, wait_at_most, wake
 from structmem_replicator.progress import Progress
 from structmem_replicator.protocol import Event, FrameVerdict, HeadVerdict, State
 from structmem_replicator.search import find_last_known
@@ -50,8 +50,6 @@ POLL_S: Final = 0.1
 RECONCILE_S: Final = 30.0
 """How often to look at the stream although nothing seems wrong."""
 
-BACKOFF_FIRST_S: Final = 0.05
-BACKOFF_MOST_S: Final = 5.0
 
 EMPTY_LOOKS: Final = 3
 """A leader that has just been elected can answer from before its time, so an empty subject is
@@ -97,7 +95,7 @@ class Publisher:
         self._on_stream = START
         self._reconcile_at = 0.0
         self._empty_looks = 0
-        self._backoff = Backoff(BACKOFF_FIRST_S, BACKOFF_MOST_S)
+        self._backoff = Backoff()
         self._committed = asyncio.Event()
 
     async def run(self) -> None:
@@ -106,12 +104,7 @@ class Publisher:
         loop = asyncio.get_running_loop()
         unsubscribe = self.memory.on_commit(lambda _: wake(loop, self._committed))
         try:
-            while True:
-                try:
-                    await self.step()
-                except Unavailable as error:
-                    self.progress.move(Event.IN_DOUBT, error)
-                    await asyncio.sleep(self._backoff.next_delay_s())
+            await keep_stepping(self.step, self.progress, self._backoff)
         finally:
             unsubscribe()
 

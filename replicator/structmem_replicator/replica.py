@@ -16,12 +16,12 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from structmem import InvalidCall, StructuredMemory, Unavailable, open_replica
+from structmem import InvalidCall, StructuredMemory, open_replica
 from structmem_journal import Position
 from structmem_replicator import frames, protocol
 from structmem_replicator.errors import AmbiguousLabel, StreamGap, Unreachable
 from structmem_replicator.local import Intake, Sighting, sight
-from structmem_replicator.pacing import Backoff
+from structmem_replicator.pacing import Backoff, keep_stepping
 from structmem_replicator.progress import Progress
 from structmem_replicator.protocol import Event, FrameVerdict, State
 from structmem_replicator.search import find_last_known
@@ -44,9 +44,6 @@ TOGETHER_BYTES_MAX: Final = 4 << 20
 """What is applied in one transaction: a replica that is behind must not wait for the disk at every
 frame, and nobody for a transaction without end."""
 
-BACKOFF_FIRST_S: Final = 0.05
-BACKOFF_MOST_S: Final = 5.0
-
 
 class Replica:
     """One replica file, following through one transport. `run` goes on until cancelled.
@@ -61,7 +58,7 @@ class Replica:
         self.progress = Progress(protocol.REPLICA)
         self.memory: StructuredMemory | None = None
         self._path, self._wanted, self._transport = Path(path), wanted, transport
-        self._backoff = Backoff(BACKOFF_FIRST_S, BACKOFF_MOST_S)
+        self._backoff = Backoff()
         self._reader: Reader | None = None
         self._intake: Intake | None = None
         self._heard = 0
@@ -77,12 +74,7 @@ class Replica:
         """Follow until cancelled. Raises what must stop: `Diverged`, `StreamGap`,
         `AmbiguousLabel` …; everything that passes is waited out."""
         try:
-            while True:
-                try:
-                    await self.step()
-                except Unavailable as error:
-                    self.progress.move(Event.IN_DOUBT, error)
-                    await asyncio.sleep(self._backoff.next_delay_s())
+            await keep_stepping(self.step, self.progress, self._backoff)
         finally:
             await self._close_reader()
 

@@ -11,7 +11,7 @@ import pytest
 
 from structmem import StructuredMemory
 from structmem_journal import Position
-from structmem_replicator import MemoryStream, publisher, replica
+from structmem_replicator import MemoryStream, pacing, replica
 from structmem_replicator.memory_transport import MemoryTransport
 from structmem_replicator.publisher import Publisher
 from structmem_replicator.replica import Replica
@@ -89,8 +89,7 @@ class History:
 def test_a_replica_ends_up_equal(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, "BACKOFF_MOST_S", 0.1)
-    monkeypatch.setattr(replica, "BACKOFF_MOST_S", 0.1)
+    monkeypatch.setattr(pacing, "BACKOFF_MOST_S", 0.1)
     monkeypatch.setattr(replica, "SILENCE_CHECK_S", 0.2)
     monkeypatch.setattr(replica, "HEAR_S", 0.1)
     with make_memory(tmp_path / "crm.db") as memory:
