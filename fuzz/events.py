@@ -10,6 +10,7 @@ from structmem_journal import (
     EpochBegan,
     Erased,
     Event,
+    Expired,
     Hidden,
     Intent,
     Outcome,
@@ -83,6 +84,7 @@ DATA_EFFECTS: Final[st.SearchStrategy[Effect]] = st.one_of(
 
 EFFECTS: Final[st.SearchStrategy[Effect]] = st.one_of(
     DATA_EFFECTS,
+    st.builds(Expired, SEQS, st.lists(TEXTS, max_size=2)),
     st.builds(EpochBegan, st.integers(0, 2**63 - 1), TEXTS),
     st.builds(Branched, TEXTS, TEXTS),
     st.builds(Erased, TEXTS, st.lists(INTEGERS, max_size=4), st.lists(SEQS, max_size=4)),

@@ -63,7 +63,9 @@ class SchemaChanged(Struct, frozen=True, tag="schema", omit_defaults=True):
     """One schema object, by the exact text SQLite keeps of it; None where it does not exist.
 
     `kind` is `table`, `index`, `view` or `trigger`; `table` is the table it belongs to. The rows
-    of a table that is dropped stand in an effect before this one, or were hidden by one.
+    of a table that is dropped stand in an effect before this one, or were hidden by one. A table
+    with both texts was redefined: its rows, indexes and triggers stay, columns keep their values by
+    name, and a column that only one text has holds its default in every row.
     """
 
     kind: str
@@ -110,6 +112,14 @@ class Redone(Struct, frozen=True, tag="redone"):
     operations: list[Seq]
 
 
+class Expired(Struct, frozen=True, tag="expired"):
+    """The horizon of the history moved: no operation below the seq `below` stands any more, and the
+    `stores` that only those could bring back are gone."""
+
+    below: Seq
+    stores: list[str] = []
+
+
 class EpochBegan(Struct, frozen=True, tag="epoch"):
     """From this record on `writer` (a random id of the node) is the memory's only writer."""
 
@@ -140,6 +150,7 @@ Effect: TypeAlias = (
     | Shown
     | Undone
     | Redone
+    | Expired
     | EpochBegan
     | Branched
     | Erased
@@ -185,10 +196,10 @@ class Event(Struct, frozen=True, omit_defaults=True):
 def inverse(effects: Sequence[Effect]) -> list[Effect]:
     """The effects that take `effects` back, in the order in which to apply them.
 
-    Effects about the history rather than the data (an epoch, a branch, an erasure) have no
-    inverse; asking for one raises `ValueError`.
+    What expired on the way stays expired. Other effects about the history rather than the data (an
+    epoch, a branch, an erasure) have no inverse; asking for one raises `ValueError`.
     """
-    return [_inverse_of(effect) for effect in reversed(effects)]
+    return [_inverse_of(e) for e in reversed(effects) if not isinstance(e, Expired)]
 
 
 def _inverse_of(effect: Effect) -> Effect:
@@ -213,7 +224,7 @@ def _inverse_of(effect: Effect) -> Effect:
             return Redone(operations=operations[::-1])
         case Redone(operations=operations):
             return Undone(operations=operations[::-1])
-        case EpochBegan() | Branched() | Erased():
+        case Expired() | EpochBegan() | Branched() | Erased():
             raise ValueError(f"{type(effect).__name__} cannot be taken back")
         case _:
             assert_never(effect)

@@ -10,6 +10,7 @@ from structmem_journal import (
     EpochBegan,
     Erased,
     Event,
+    Expired,
     Header,
     Hidden,
     Intent,
@@ -93,6 +94,10 @@ EVENTS: Final[dict[str, Event]] = {
     ),
     "undone": Event(Intent("revert_to"), [Undone([9, 8, 7])]),
     "redone": Event(Intent("redo"), [Redone([7, 8, 9])]),
+    "expired": Event(
+        Intent("insert", table="people"),
+        [Expired(below=7, stores=["_structmem_hidden_3", "_structmem_hidden_5"])],
+    ),
     "epoch": Event(Intent("promote"), [EpochBegan(epoch=2, writer="0f" * 16)]),
     "branch": Event(Intent("recover"), [Branched(parent="c0" * 16, position=PARENT)]),
     "erased": Event(

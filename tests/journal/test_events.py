@@ -9,6 +9,7 @@ from structmem_journal import (
     Effect,
     EpochBegan,
     Erased,
+    Expired,
     Hidden,
     Redone,
     RowsChanged,
@@ -32,7 +33,7 @@ WITH_INVERSE = [
     effect
     for event in EVENTS.values()
     for effect in event.effects
-    if not isinstance(effect, EpochBegan | Branched | Erased)
+    if not isinstance(effect, Expired | EpochBegan | Branched | Erased)
 ]
 
 
@@ -91,6 +92,12 @@ def test_effects_are_taken_back_in_the_opposite_order() -> None:
     """H2: what came last goes first."""
     effects: list[Effect] = [SequenceChanged("t", 1, 2), Hidden("t", "s", []), Undone([1])]
     assert inverse(effects) == [Redone([1]), Shown("t", "s", []), SequenceChanged("t", 2, 1)]
+
+
+def test_what_expired_stays_expired() -> None:
+    """H4: taking back the operation that moved the horizon does not move it again."""
+    effects: list[Effect] = [SequenceChanged("t", 1, 2), Expired(3)]
+    assert inverse(effects) == [SequenceChanged("t", 2, 1)]
 
 
 def test_inverse_twice_changes_nothing() -> None:
