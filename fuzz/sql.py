@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from structmem.schema import literal
+from structmem.definitions import literal
 
 COLUMNS = ["id", "a", "b", "t.a", "main.t.b", '"a"', "[b]", "rowid", "_rowid_"]
 

@@ -17,15 +17,23 @@ Invariants:
 - `armed` names the tables that have triggers now: both commit, and roll back, together.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final
 
 import apsw
 
 from structmem import sql
-from structmem.identifiers import fold, is_internal, quote
-from structmem.schema import Table, literal
+from structmem.definitions import literal
+from structmem.identifiers import INTERNAL_PREFIX, fold, is_internal, quote
+from structmem.schema import Table
 from structmem_journal import invariant
 
+_EVENTS: Final = {
+    "INSERT": "VALUES ({name}, new.{rowid})",
+    "DELETE": "VALUES ({name}, old.{rowid})",
+    "UPDATE": "SELECT {name}, old.{rowid} UNION SELECT {name}, new.{rowid}",
+}
 _WRITES = frozenset((apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE))
 
 
@@ -65,9 +73,22 @@ class Capture:
         """What statements write may be different now."""
         self._written_by.clear()
 
-    def forget(self, table: str) -> None:
-        """The table is being dropped, and SQLite drops its triggers, temporary ones included."""
-        self._armed -= {table}
+    def disarm(self) -> None:
+        """Remove all triggers, in this transaction: they stand in the way of a schema change, and
+        would be stale after it."""
+        for table in self._armed:
+            for event in _EVENTS:
+                sql.run(self._connection, f"DROP TRIGGER temp.{_trigger_name(event, table)}")
+        self._armed = frozenset()
+
+    @contextmanager
+    def paused(self) -> Generator[None]:
+        """While recorded effects are put in place: they tell what is touched."""
+        self._connection.preupdate_hook(None)
+        try:
+            yield
+        finally:
+            self._connection.preupdate_hook(self._on_change)
 
     def tables_written_by(self, statement: str) -> frozenset[str]:
         """The names of the user's tables that `statement` may write, foreign key actions and
@@ -132,14 +153,13 @@ def _is_users(table: str) -> bool:
 def _triggers(table: Table) -> Iterator[str]:
     """One trigger for each way a row can change. An update of the rowid touches two rows."""
     name, rowid = literal(table.name), table.rowid_name
-    bodies = {
-        "INSERT": f"VALUES ({name}, new.{rowid})",
-        "DELETE": f"VALUES ({name}, old.{rowid})",
-        "UPDATE": f"SELECT {name}, old.{rowid} UNION SELECT {name}, new.{rowid}",
-    }
-    for event, body in bodies.items():
-        trigger = quote(f"_structmem_{event.lower()}_{table.name}")
+    for event, body in _EVENTS.items():
         yield (
-            f"CREATE TEMP TRIGGER {trigger} AFTER {event} ON main.{quote(table.name)} BEGIN"
-            f" INSERT INTO _structmem_touched {body}; END"
+            f"CREATE TEMP TRIGGER {_trigger_name(event, table.name)} AFTER {event}"
+            f" ON main.{quote(table.name)} BEGIN"
+            f" INSERT INTO _structmem_touched {body.format(name=name, rowid=rowid)}; END"
         )
+
+
+def _trigger_name(event: str, table: str) -> str:
+    return quote(f"{INTERNAL_PREFIX}{event.lower()}_{table}")

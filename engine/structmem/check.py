@@ -20,11 +20,11 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from structmem import file, images, log, replay, schema, sql
+from structmem import file, images, log, replay, schema, sql, stores
 from structmem.connection import begin_immediate, open_reader, open_writer
-from structmem.errors import VerificationFailed, shown
-from structmem.identifiers import quote
+from structmem.errors import InvalidCall, VerificationFailed, shown
 from structmem.limits import VALUE_BYTES_MAX
+from structmem.misfits import Misfit
 from structmem.results import VerifyReport
 from structmem.schema import Table
 from structmem.values import changed_indexes
@@ -119,7 +119,7 @@ def _check_integrity(live: apsw.Connection) -> None:
 def _replay(replayed: apsw.Connection, record: Record, header: Header, event: Event) -> None:
     try:
         replay.adopt(replayed, record, header, event)
-    except replay.Misfit as misfit:
+    except Misfit as misfit:
         raise VerificationFailed(
             f"Record {header.seq} ({header.kind}) does not fit those before it. {misfit}."
         ) from misfit
@@ -138,6 +138,7 @@ def _compare(live: apsw.Connection, replayed: apsw.Connection) -> tuple[int, int
         table = schema.load_table(live, name)
         hasher.update(_encode([table.name, table.stored]))
         rows += _compare_rows(table, live, replayed, hasher.update)
+    _compare_stores(live, replayed)
     _compare_values(
         "the AUTOINCREMENT counters", images.sequences(live), images.sequences(replayed)
     )
@@ -153,6 +154,20 @@ def _compare_schema(
     for key in sorted(found.keys() | expected.keys()):
         _compare_values(f"the text of {key[0]} {key[1]!r}", found.get(key), expected.get(key))
         note(_encode([*key, found[key]]))
+    # Triggers of a table fire in the order in which they were made.
+    orders = [schema.triggers_in_order(connection) for connection in (live, replayed)]
+    _compare_values("the order of triggers", *orders)
+
+
+def _compare_stores(live: apsw.Connection, replayed: apsw.Connection) -> None:
+    """The rows of dropped tables, which undo would bring back."""
+    names = sorted(stores.names(live))
+    _compare_values("the stores of dropped tables", names, sorted(stores.names(replayed)))
+    for name in names:
+        rows = (stores.rows(connection, name) for connection in (live, replayed))
+        for found, expected in images.pairs(*rows):
+            if found is None or expected is None or changed_indexes(found, expected):
+                raise _difference(f"a row in {name!r}", _shown(found), _shown(expected))
 
 
 def _compare_rows(
@@ -162,7 +177,8 @@ def _compare_rows(
     note: Callable[[bytes], None],
 ) -> int:
     count = 0
-    for found, expected in images.pairs(_all_rows(live, table), _all_rows(replayed, table)):
+    rows = (_all_rows(connection, table) for connection in (live, replayed))
+    for found, expected in images.pairs(*rows):
         rowid = (found or expected or [None])[0]
         where = f"{table.name!r} rowid {rowid}"
         if found is None or expected is None:
@@ -177,18 +193,10 @@ def _compare_rows(
 
 
 def _all_rows(connection: apsw.Connection, table: Table) -> Iterator[tuple[Any, ...]]:
-    columns = "".join(f", {quote(name)}" for name in table.stored)
-    statement = (
-        f"SELECT {table.rowid_name}{columns} FROM main.{quote(table.name)}"
-        f" ORDER BY {table.rowid_name}"
-    )
     try:
-        yield from sql.each(connection, statement)
-    except UnicodeDecodeError as error:
-        raise VerificationFailed(
-            f"{table.name!r} holds text that is not valid UTF-8 ({error.reason}); "
-            "structmem never writes such text."
-        ) from None
+        yield from images.read_all(connection, table, table.stored)
+    except InvalidCall as error:
+        raise VerificationFailed(f"{error.message} structmem never writes such text.") from error
 
 
 def _shown(row: Sequence[Any] | None) -> object:

@@ -1,52 +1,30 @@
-"""Creating tables: what the arguments may be, and how a table that is there already is told."""
+"""Tables and their columns: creating and dropping them, with reasons in words when it cannot be.
 
-import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, cast
+Invariants:
 
-import msgspec
+- Nothing is dropped that the memory could not bring back: `drop_table` sets the rows aside in a
+  store, by the same effects that a replica applies.
+- Where SQLite would refuse in a way that does not name the cause, the cause is looked for first.
+"""
+
 from msgspec import UNSET
 
-from structmem import schema
-from structmem.errors import InvalidCall, NoSuchColumn, NoSuchTable, TableExists, shown
-from structmem.identifiers import check_name, check_type, fold, nearest
+from structmem import definitions, foreign_keys, images, schema, sql, stores
+from structmem.columns import COLUMNS_MAX, check_rowid_name, defaults_like_sql
+from structmem.errors import (
+    ConstraintFailed,
+    InvalidCall,
+    NoSuchColumn,
+    NoSuchTable,
+    TableExists,
+    shown,
+)
+from structmem.identifiers import fold, nearest, quote
 from structmem.limits import SQL_TEXT_BYTES_MAX
 from structmem.results import Column, Reference
 from structmem.schema import Table, load_table
-from structmem.values import check_value
 from structmem.writing import Change, Transaction
-
-COLUMNS_MAX: Final = 1_999
-"""SQLite allows 2 000 columns in a table and in a result; a row is read with its rowid beside."""
-
-_COLUMN_FIELDS: Final = ", ".join(Column.__struct_encode_fields__)
-
-_SQL_DEFAULT: Final = re.compile(
-    r"(?i)current_(timestamp|date|time)|null|true|false"
-    r"|\(?(datetime|date|time|unixepoch|julianday|strftime|random|randomblob|hex|lower)\(.*\)"
-)
-"""What SQL users write as a default and mean as an expression."""
-
-_ACTIONS: Final = ("NO ACTION", "RESTRICT", "SET NULL", "SET DEFAULT", "CASCADE")
-
-
-def check_columns(columns: object, max_value_bytes: int) -> list[Column]:
-    """The columns as `Column`s, each checked, none twice, with at most one primary key."""
-    if isinstance(columns, str | bytes | Mapping) or not isinstance(columns, Iterable):
-        raise InvalidCall("columns must be a list of columns.")
-    checked = [
-        _check_column(column, max_value_bytes) for column in cast("Iterable[object]", columns)
-    ]
-    if not 1 <= len(checked) <= COLUMNS_MAX:
-        raise InvalidCall(f"A table has 1 to {COLUMNS_MAX:,} columns, not {len(checked):,}.")
-    _check_names(checked)
-    keys = [column.name for column in checked if column.primary_key]
-    if len(keys) > 1:
-        raise InvalidCall(
-            f"Only one column can be the primary key, not {', '.join(map(repr, keys))}.",
-            hint="Make one the key; mark the others unique if they are.",
-        )
-    return checked
+from structmem_journal import Effect, Hidden, SchemaChanged, SequenceChanged
 
 
 def create_table(
@@ -58,7 +36,7 @@ def create_table(
     if_not_exists: bool,
 ) -> Change:
     """Create it, unless the very same one is there and `if_not_exists` says that this is fine."""
-    text = _check_length(schema.table_text(table, columns, description))
+    text = _check_length(definitions.table_text(table, columns, description))
     existing = _existing(tx, table)
     if existing is not None:
         if if_not_exists and existing.text == text:
@@ -69,130 +47,112 @@ def create_table(
             _check_reference(tx, table, columns, column, column.references)
     warnings = [
         *_near_duplicates(table, schema.names_of(tx.connection, "table", "view")),
-        *_defaults_like_sql(columns),
+        *defaults_like_sql(columns),
     ]
-    return Change(warnings=warnings, effects=[*tx.run_schema(text)])
+    tx.run_schema(text)
+    return Change(warnings=warnings)
+
+
+def add_column(tx: Transaction, table: Table, column: Column) -> Change:
+    """Add it as the last column. The rows that are there have its default, or NULL."""
+    _check_addable(tx, table, column)
+    if column.references is not None:
+        _check_reference(tx, table.name, [], column, column.references)
+    text = definitions.added_column_text(column)
+    tx.run_schema(_check_length(f"ALTER TABLE main.{quote(table.name)} ADD COLUMN {text}"))
+    return Change(warnings=defaults_like_sql([column]))
+
+
+def drop_table(tx: Transaction, table: Table) -> Change:
+    """Drop it, its indexes and triggers; its rows wait in a store until this leaves the history."""
+    _check_unreferenced(tx, table)
+    rows = sql.first(tx.connection, f"SELECT count(*) FROM main.{quote(table.name)}")
+    effects = _dropping(tx, table)
+    tx.replay(effects)
+    return Change(rows_changed=rows[0] if rows else 0, effects=effects)
+
+
+def _dropping(tx: Transaction, table: Table) -> list[Effect]:
+    """Triggers and indexes go first, so that what is undone in the opposite order has its table."""
+    own = [o for o in schema.objects(tx.connection) if fold(o.table) == fold(table.name)]
+    dependents = [o for kind in ("trigger", "index") for o in reversed(own) if o.kind == kind]
+    effects: list[Effect] = [SchemaChanged(o.kind, o.name, o.table, o.text) for o in dependents]
+    effects += [
+        Hidden(table.name, stores.name_for(tx.position.seq + 1), table.stored),
+        SchemaChanged("table", table.name, table.name, table.text),
+    ]
+    counter = images.sequences(tx.connection).get(table.name)
+    return [*effects, SequenceChanged(table.name, counter)] if counter is not None else effects
+
+
+# -- what stands in the way ------------------------------------------------------------------------
 
 
 def _check_length(text: str) -> str:
     size = len(text.encode())
     if size > SQL_TEXT_BYTES_MAX:
         raise InvalidCall(
-            f"The definition of the table has {size:,} bytes; {SQL_TEXT_BYTES_MAX:,} are allowed.",
+            f"The definition has {size:,} bytes; {SQL_TEXT_BYTES_MAX:,} are allowed.",
             hint="Shorten its names, descriptions and defaults.",
         )
     return text
 
 
-# -- arguments -----------------------------------------------------------------------------------
+def _check_addable(tx: Transaction, table: Table, column: Column) -> None:
+    """SQLite's rules for a column that comes later, in words."""
+    what = f"Column {column.name!r} cannot be added to {table.name!r}"
+    if table.column(column.name) is not None:
+        raise InvalidCall(f"{what}: it has a column of that name (ASCII case is ignored).")
+    if column.primary_key:
+        raise InvalidCall(f"{what} as a primary key.", hint="Create a new table with that key.")
+    if column.unique:
+        raise InvalidCall(
+            f"{what} as unique.", hint="Add it without, then call create_index with unique."
+        )
+    if len(table.columns) >= COLUMNS_MAX:
+        raise InvalidCall(f"{what}: it has {COLUMNS_MAX:,} columns, the most there can be.")
+    check_rowid_name([*(c.name for c in table.columns), column.name], table.integer_key is not None)
+    if not _has_rows(tx, table):
+        return
+    if column.not_null and column.default in (UNSET, None):
+        raise ConstraintFailed(
+            f"{what} as not null without a default: the rows that are there need a value.",
+            hint="Give it a default.",
+        )
+    if isinstance(column.default, str) and "\0" in column.default:
+        raise InvalidCall(f"{what}: SQLite cannot give rows that are there a text with NUL.")
+    if column.references is not None and column.default not in (UNSET, None):
+        raise ConstraintFailed(
+            f"{what}: the rows that are there would refer to {shown(column.default)}.",
+            hint="Leave the default out, and update the rows afterwards.",
+        )
 
 
-def _check_column(given: object, max_value_bytes: int) -> Column:
-    column = _to_column(given)
-    name = check_name(column.name, "column")
-    column = msgspec.structs.replace(
-        column,
-        name=name,
-        type=check_type(column.type, name) if column.type is not None else None,
-        description=check_description(column.description),
+def _has_rows(tx: Transaction, table: Table) -> bool:
+    return sql.first(tx.connection, f"SELECT 1 FROM main.{quote(table.name)} LIMIT 1") is not None
+
+
+def _check_unreferenced(tx: Transaction, table: Table) -> None:
+    referring = sorted(
+        {
+            key.child
+            for key in foreign_keys.of(tx.connection)
+            if fold(key.parent) == fold(table.name) and fold(key.child) != fold(table.name)
+        }
     )
-    if column.default is not UNSET:
-        default = check_value(column.default, f"Default of column {name!r}", max_value_bytes)
-        column = msgspec.structs.replace(column, default=default)
-    if column.references is not None:
-        _check_reference_text(name, column.references)
-    return column
-
-
-def _to_column(given: object) -> Column:
-    if isinstance(given, Column):
-        given = _fields_of(given)
-    if not isinstance(given, Mapping):
-        raise InvalidCall(f"A column must be a Column or a mapping, not {shown(given)}.")
-    fields = _camel_keys(cast("Mapping[Any, Any]", given))
-    what = f"Column {shown(fields['name'])}" if "name" in fields else "A column without a name"
-    for field in fields.keys() - set(Column.__struct_encode_fields__):
-        close = nearest(field, Column.__struct_encode_fields__)
-        raise InvalidCall(
-            f"{what}: there is no {shown(field)}.",
-            hint=f"Did you mean {close!r}?" if close else f"A column has {_COLUMN_FIELDS}.",
+    if referring:
+        names = ", ".join(map(repr, referring))
+        raise ConstraintFailed(
+            f"{table.name!r} cannot be dropped: {names} refers to it.",
+            hint="Drop the table that refers to it first.",
         )
-    try:
-        return msgspec.convert(fields, Column)
-    except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        raise InvalidCall(
-            f"{what} is not one: {error}.",
-            hint=f"A column has {_COLUMN_FIELDS}; references is a mapping with table and column.",
-        ) from error
-
-
-def _fields_of(given: Column | Reference) -> dict[str, Any]:
-    """A struct as a mapping, to be checked like one: structs take whatever they are made of."""
-    fields = msgspec.structs.asdict(given)
-    return {name: value for name, value in fields.items() if value is not UNSET}
-
-
-def _camel_keys(given: Mapping[Any, Any]) -> dict[str, Any]:
-    """Accept `not_null` for `notNull`, in the mapping and in the reference inside it."""
-    result: dict[str, Any] = {}
-    for key, value in given.items():
-        first, *rest = str(key).split("_")
-        name = first + "".join(word.capitalize() for word in rest)
-        result[name] = _reference_keys(value) if name == "references" else value
-    return result
-
-
-def _reference_keys(given: object) -> object:
-    if isinstance(given, Reference):
-        given = _fields_of(given)
-    return _camel_keys(cast("Mapping[Any, Any]", given)) if isinstance(given, Mapping) else given
-
-
-def _check_names(columns: list[Column]) -> None:
-    seen: dict[str, str] = {}
-    for column in columns:
-        other = seen.get(fold(column.name))
-        if other is not None:
-            raise InvalidCall(
-                f"The columns {other!r} and {column.name!r} have one name: ASCII case is ignored."
-            )
-        seen[fold(column.name)] = column.name
-    has_integer_key = any(c.primary_key and fold(c.type or "") == "integer" for c in columns)
-    if not has_integer_key and schema.free_rowid_name(seen.values()) is None:
-        raise InvalidCall(
-            "Columns named rowid, oid and _rowid_ together leave no name for the row's identity.",
-            hint="Rename one, or make an INTEGER column the primary key.",
-        )
-
-
-def _check_reference_text(column: str, reference: Reference) -> None:
-    check_name(reference.table, "table")
-    check_name(reference.column, "column")
-    for action in (reference.on_delete, reference.on_update):
-        if action is not None and action not in _ACTIONS:
-            raise InvalidCall(
-                f"Column {column!r}: {shown(action)} is no foreign key action.",
-                hint=f"It is one of {', '.join(_ACTIONS)}.",
-            )
-
-
-def check_description(description: object) -> str | None:
-    if description is None:
-        return None
-    if not isinstance(description, str) or "\0" in description:
-        raise InvalidCall("A description must be text without NUL characters.")
-    try:
-        description.encode()
-    except UnicodeEncodeError:
-        raise InvalidCall("A description must be valid Unicode text.") from None
-    return str.__str__(description)
 
 
 def _check_reference(
     tx: Transaction, table: str, columns: list[Column], column: Column, reference: Reference
 ) -> None:
     """The referenced column must be there and unique, or every write would fail later."""
-    if fold(reference.table) == fold(table):
+    if columns and fold(reference.table) == fold(table):
         unique = {fold(c.name) for c in columns if c.primary_key or c.unique}
         names = [c.name for c in columns]
     else:
@@ -270,15 +230,6 @@ def _near_duplicates(table: str, others: list[str]) -> list[str]:
         f"There is also {other!r}; is {table!r} meant to be another table?"
         for other in others
         if _skeleton(other) == _skeleton(table)
-    ]
-
-
-def _defaults_like_sql(columns: list[Column]) -> list[str]:
-    """Texts that were probably meant to be evaluated, which a default never is."""
-    return [
-        f"The default of {column.name!r} is the text {column.default!r}; it is not evaluated."
-        for column in columns
-        if isinstance(column.default, str) and _SQL_DEFAULT.fullmatch(column.default.strip())
     ]
 
 

@@ -33,7 +33,7 @@ class ForeignKey(Struct, frozen=True):
 
 def dangling(connection: apsw.Connection, effects: Iterable[Effect]) -> str | None:
     """The first row without its parent, in words; None if there is none."""
-    keys = list(_foreign_keys(connection))
+    keys = list(of(connection))
     for effect in effects if keys else ():
         if isinstance(effect, RowsChanged):
             for key in keys:
@@ -48,7 +48,7 @@ def rules_about(connection: apsw.Connection, table: str) -> str:
     name = fold(table)
     rules = [
         f"{_place(key.child, key.child_columns)} must name {_place(key.parent, key.parent_columns)}"
-        for key in _foreign_keys(connection)
+        for key in of(connection)
         if name in (fold(key.child), fold(key.parent))
     ]
     return "; ".join(rules)
@@ -58,7 +58,8 @@ def _place(table: str, columns: Sequence[str]) -> str:
     return f"{table}({', '.join(columns)})"
 
 
-def _foreign_keys(connection: apsw.Connection) -> Iterator[ForeignKey]:
+def of(connection: apsw.Connection) -> Iterator[ForeignKey]:
+    """The foreign keys of the user's tables."""
     rows = sql.rows(
         connection,
         'SELECT s.name, f.id, f."table", f."from", f."to"'

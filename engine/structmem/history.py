@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from structmem import foreign_keys, log, replay
+from structmem import foreign_keys, log
 from structmem.errors import CannotUndo, InvalidCall, NothingToUndo, shown
 from structmem.identifiers import fold
+from structmem.misfits import Misfit
 from structmem.results import Operation, op_id_of
 from structmem.writing import Change, Transaction
 from structmem_journal import (
@@ -82,7 +83,7 @@ def undo(tx: Transaction, seq: int) -> Change:
     effects = inverse(event.effects)
     try:
         tx.replay(effects)
-    except replay.Misfit as misfit:
+    except Misfit as misfit:
         raise CannotUndo(
             f"{op_id_of(seq)} cannot be undone exactly. {misfit}.",
             hint="The file was changed by something other than structmem; run verify(deep=True).",
@@ -94,7 +95,6 @@ def undo(tx: Transaction, seq: int) -> Change:
     return Change(
         rows_changed=rows,
         effects=[*effects, Undone([seq])],
-        complete=True,
         table=event.intent.table,
     )
 

@@ -57,10 +57,22 @@ def read(
     try:
         yield from sql.each(connection, statement, (sql.integers(rowids),))
     except UnicodeDecodeError as error:
-        raise InvalidCall(
-            f"A row of {table.name!r} holds text that is not valid UTF-8 ({error.reason}).",
-            hint="Such bytes can only be kept as a BLOB: CAST(… AS BLOB).",
-        ) from None
+        raise _not_text(table, error) from None
+
+
+def read_all(
+    connection: apsw.Connection, table: Table, columns: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
+    """Every row, `(rowid, value, …)` with these columns, by ascending rowid."""
+    names = "".join(f", {quote(name)}" for name in columns)
+    statement = (
+        f"SELECT {table.rowid_name}{names} FROM main.{quote(table.name)}"
+        f" ORDER BY {table.rowid_name}"
+    )
+    try:
+        yield from sql.each(connection, statement)
+    except UnicodeDecodeError as error:
+        raise _not_text(table, error) from None
 
 
 def sequences(connection: apsw.Connection) -> Mapping[str, int | None]:
@@ -76,6 +88,13 @@ def sequences_changed(
     for name in sorted(before.keys() | after.keys()):
         if before.get(name) != after.get(name):
             yield SequenceChanged(name, before.get(name), after.get(name))
+
+
+def _not_text(table: Table, error: UnicodeDecodeError) -> InvalidCall:
+    return InvalidCall(
+        f"A row of {table.name!r} holds text that is not valid UTF-8 ({error.reason}).",
+        hint="Such bytes can only be kept as a BLOB: CAST(… AS BLOB).",
+    )
 
 
 def pairs(

@@ -1,7 +1,7 @@
 """The journal inside the file: its tables, and everything that reads or writes them.
 
 ```
-_structmem_meta     key -> value: id, role, epoch, bookmark
+_structmem_meta     key -> value: id, role, epoch, bookmark, horizon
 _structmem_record   seq -> header, digest, standing
 _structmem_payload  seq * 1024 + part -> bytes (a payload is cut into parts)
 _structmem_call     call id -> seq
@@ -30,6 +30,7 @@ from structmem_journal import (
     EpochBegan,
     Erased,
     Event,
+    Expired,
     Header,
     Position,
     Record,
@@ -81,6 +82,11 @@ def epoch(connection: apsw.Connection) -> int:
     value = meta(connection, "epoch")
     invariant(isinstance(value, int), "every memory has an epoch")
     return int(value or 0)
+
+
+def horizon(connection: apsw.Connection) -> int:
+    """No operation below this seq stands."""
+    return int(meta(connection, "horizon") or 1)
 
 
 # -- reading records -----------------------------------------------------------------------------
@@ -222,10 +228,21 @@ def _note(connection: apsw.Connection, effect: Effect) -> None:
             _set_standing(connection, operations, 0)
         case Redone(operations=operations):
             _set_standing(connection, operations, 1)
+        case Expired(below=seq):
+            _expire(connection, seq)
         case EpochBegan(epoch=number):
             set_meta(connection, "epoch", number)
         case _:
             pass
+
+
+def _expire(connection: apsw.Connection, below: int) -> None:
+    sql.run(
+        connection,
+        "UPDATE main._structmem_record SET standing = 0 WHERE seq >= ? AND seq < ? AND standing",
+        (horizon(connection), below),
+    )
+    set_meta(connection, "horizon", below)
 
 
 def _set_standing(connection: apsw.Connection, operations: Sequence[int], value: int) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, Self, cast
 
 import apsw
 
-from structmem import check, ddl, dml, file, foreign_keys, history, log, replay, schema
+from structmem import check, ddl, dml, file, foreign_keys, history, log, schema
 from structmem.arguments import (
     check_callable,
     check_memory_id,
@@ -27,6 +27,7 @@ from structmem.arguments import (
     check_whole,
 )
 from structmem.calls import Call, check_call_id, check_table, check_text
+from structmem.columns import check_columns, check_description
 from structmem.conditions import check_condition, matching_rowids
 from structmem.connection import closed, translate, translated
 from structmem.errors import ConstraintFailed, Diverged, FormatTooNew, InvalidCall, shown
@@ -38,6 +39,7 @@ from structmem.limits import (
     REASON_BYTES_MAX,
     VALUE_BYTES_MAX,
 )
+from structmem.misfits import Misfit
 from structmem.results import (
     Column,
     Operation,
@@ -250,8 +252,8 @@ class StructuredMemory:
         """Create a table. With `if_not_exists` the same definition does nothing; any other table
         of that name is `TableExists`, which tells the differences."""
         name = check_name(table, "table")
-        wanted = ddl.check_columns(columns, self._max_value_bytes)
-        told = ddl.check_description(description)
+        wanted = check_columns(columns, self._max_value_bytes)
+        told = check_description(description)
         bulk = wanted, told, bool(if_not_exists)
         call = self._call("create_table", name, reason, call_id, bulk=bulk)
 
@@ -506,7 +508,7 @@ class StructuredMemory:
             raise FormatTooNew(f"{error}.") from error
         except JournalError as error:
             raise Diverged(f"The records do not fit {self._path.name}: {error}.") from error
-        except replay.Misfit as misfit:
+        except Misfit as misfit:
             raise Diverged(f"The records do not fit {self._path.name}. {misfit}.") from misfit
         except apsw.Error as error:
             raise translate(error, self._path) from error

@@ -20,14 +20,15 @@ Rules, each with its reason:
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 import apsw
 
-from structmem import images, log, sql
-from structmem.errors import FormatTooNew, InvalidCall, shown
+from structmem import images, log, sql, stores, texts
+from structmem.errors import FormatTooNew, InvalidCall
 from structmem.identifiers import quote
 from structmem.limits import ROW_SLACK_BYTES, VALUE_BYTES_MAX
+from structmem.misfits import Misfit, unhindered
 from structmem.schema import Table, load_table
 from structmem.values import changed_indexes
 from structmem_journal import (
@@ -36,6 +37,7 @@ from structmem_journal import (
     EpochBegan,
     Erased,
     Event,
+    Expired,
     Header,
     Hidden,
     Record,
@@ -48,22 +50,7 @@ from structmem_journal import (
     Undone,
 )
 
-
-class Misfit(Exception):
-    """The file does not hold what an effect says it found. `where` names table, row and column."""
-
-    def __init__(self, where: str, expected: object, found: object) -> None:
-        super().__init__(
-            f"{where}: the journal says {shown(expected)}, the file holds {shown(found)}"
-        )
-
-
-class InTheWay(Misfit):
-    """Something in the file that the journal does not know of, such as a row with the same key,
-    keeps an image from being put in place."""
-
-    def __init__(self, where: str, why: object) -> None:
-        Exception.__init__(self, f"{where}: something else in the file is in the way: {why}")
+_MOVE_COUNTERS: Final = (SequenceChanged, RowsChanged, SchemaChanged, Shown)
 
 
 def apply(connection: apsw.Connection, effects: Sequence[Effect]) -> None:
@@ -89,35 +76,41 @@ def _images_alone(connection: apsw.Connection) -> Generator[None]:
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
     sql.pragma(connection, "ignore_check_constraints", 1)  # a CHECK may call random()
+    # Texts that another tool stored, and that a redefined table takes along, may need it.
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 1)
     try:
         yield
     finally:
+        connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
         sql.pragma(connection, "ignore_check_constraints", 0)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 1)
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
 
 
-@contextmanager
-def _unhindered(where: str) -> Generator[None]:
-    """An image that SQLite does not take, though it was there once, does not fit this file."""
-    try:
-        yield
-    except (apsw.ConstraintError, apsw.MismatchError, apsw.SQLError, InvalidCall) as error:
-        raise InTheWay(where, error) from error
-
-
 def _apply(connection: apsw.Connection, effect: Effect) -> None:
     match effect:
         case RowsChanged(table=name):
-            with _unhindered(f"rows of {name!r}"):
+            with unhindered(f"rows of {name!r}"):
                 _change_rows(connection, effect)
         case SchemaChanged(kind=kind, name=name):
-            with _unhindered(f"{kind} {name!r}"):
-                _change_schema(connection, effect)
+            with unhindered(f"{kind} {name!r}"):
+                texts.change(connection, effect)
+        case Hidden(table=name):
+            with unhindered(f"rows of {name!r}"):
+                table = _table(connection, name, effect.columns)
+                stores.put(connection, table, effect.store, effect.columns)
+        case Shown(table=name):
+            with unhindered(f"rows of {name!r}"):
+                table = _table(connection, name, effect.columns)
+                stores.take(connection, effect.store, table, effect.columns)
+        case Expired():
+            for store in effect.stores:
+                with unhindered(f"store {store!r}"):
+                    stores.drop(connection, store)
         case Undone() | Redone() | EpochBegan() | SequenceChanged():
             pass  # about the history, see `log`; counters are set last
-        case Hidden() | Shown() | Branched() | Erased():
+        case Branched() | Erased():
             raise FormatTooNew(
                 f"This version cannot apply the effect {type(effect).__name__!r}.",
                 hint="Use the version of structmem that wrote it, or a later one.",
@@ -130,7 +123,7 @@ def _apply(connection: apsw.Connection, effect: Effect) -> None:
 
 
 def _change_rows(connection: apsw.Connection, effect: RowsChanged) -> None:
-    table = _table(connection, effect)
+    table = _table(connection, effect.table, effect.columns)
     current = _current(connection, table, effect)
     gone, come = list(effect.deleted), list(effect.inserted)
     for updated in effect.updated:
@@ -144,13 +137,13 @@ def _change_rows(connection: apsw.Connection, effect: RowsChanged) -> None:
     _insert(connection, table, come)
 
 
-def _table(connection: apsw.Connection, effect: RowsChanged) -> Table:
+def _table(connection: apsw.Connection, name: str, columns: Sequence[str]) -> Table:
     try:
-        table = load_table(connection, effect.table)
+        table = load_table(connection, name)
     except InvalidCall as error:
-        raise Misfit(f"table {effect.table!r}", "rows of it", error.message) from error
-    if table.stored != effect.columns:
-        raise Misfit(f"the columns of {table.name!r}", effect.columns, table.stored)
+        raise Misfit(f"table {name!r}", "rows of it", error.message) from error
+    if table.stored != columns:
+        raise Misfit(f"the columns of {table.name!r}", columns, table.stored)
     return table
 
 
@@ -240,7 +233,8 @@ def _set_counters(
     """Give each table that was written the counter that the effects name, else the one of before
     (`counters`)."""
     counters |= {e.table: e.after for e in effects if isinstance(e, SequenceChanged)}
-    written = {e.table for e in effects if isinstance(e, SequenceChanged | RowsChanged)}
+    # Dropping a table drops its counter; one that is redefined is dropped on the way.
+    written = {e.table for e in effects if isinstance(e, _MOVE_COUNTERS)}
     found = images.sequences(connection)
     for name in sorted(written):
         if counters.get(name) != found.get(name):
@@ -251,38 +245,3 @@ def _set_counter(connection: apsw.Connection, table: str, value: int | None) -> 
     sql.run(connection, "DELETE FROM sqlite_sequence WHERE name = ?", (table,))
     if value is not None:
         sql.run(connection, "INSERT INTO sqlite_sequence VALUES (?, ?)", (table, value))
-
-
-# -- schema --------------------------------------------------------------------------------------
-
-
-def _change_schema(connection: apsw.Connection, effect: SchemaChanged) -> None:
-    what = f"{effect.kind} {effect.name!r}"
-    found = _text_of(connection, effect)
-    if found != effect.before:
-        raise Misfit(what, effect.before, found)
-    if effect.before is not None:
-        _drop(connection, effect)
-    if effect.after is not None:
-        sql.run(connection, effect.after)
-        if _text_of(connection, effect) != effect.after:
-            raise Misfit(what, effect.after, _text_of(connection, effect))
-
-
-def _text_of(connection: apsw.Connection, effect: SchemaChanged) -> str | None:
-    row = sql.first(
-        connection,
-        "SELECT sql FROM main.sqlite_schema WHERE type = ? AND name = ?",
-        (effect.kind, effect.name),
-    )
-    return row[0] if row else None
-
-
-def _drop(connection: apsw.Connection, effect: SchemaChanged) -> None:
-    """Drop an object. Its rows are gone by an earlier effect, or the drop would lose them."""
-    name = f"main.{quote(effect.name)}"
-    if effect.kind == "table":
-        rowid = sql.first(connection, f"SELECT 1 FROM {name} LIMIT 1")
-        if rowid is not None:
-            raise Misfit(f"table {effect.name!r}", "no rows left", "rows that it never recorded")
-    sql.run(connection, f"DROP {effect.kind.upper()} {name}")

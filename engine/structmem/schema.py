@@ -1,4 +1,4 @@
-"""The schema: reading it, writing its text, and saying it to a model.
+"""The schema: reading it, and saying it to a model.
 
 SQLite keeps the text of every object; that text is the schema, here and in the journal.
 Descriptions are SQL comments inside it, so they travel, replay and undo with it.
@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import apsw
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from structmem import sql
 from structmem.errors import InvalidCall, NoSuchTable, shown
 from structmem.identifiers import fold, is_internal, nearest, quote
-from structmem.results import Column, Reference
-from structmem_journal import SchemaChanged, Value, invariant
+from structmem_journal import invariant
 
 Affinity = Literal["BLOB", "TEXT", "NUMERIC", "INTEGER", "REAL"]
 
@@ -96,24 +95,10 @@ def names_of(connection: apsw.Connection, *kinds: str) -> list[str]:
     return [o.name for o in objects(connection) if o.kind in kinds]
 
 
-def changes(before: Sequence[SchemaObject], after: Sequence[SchemaObject]) -> list[SchemaChanged]:
-    """What turned one schema into another: what went first (triggers before their table), then
-    what came, in order of creation."""
-    old = {(o.kind, o.name): o for o in before}
-    new = {(o.kind, o.name): o for o in after}
-    gone = [
-        SchemaChanged(o.kind, o.name, o.table, before=o.text)
-        for key, o in reversed(old.items())
-        if key not in new
-    ]
-    come = [
-        SchemaChanged(
-            o.kind, o.name, o.table, before=old[key].text if key in old else None, after=o.text
-        )
-        for key, o in new.items()
-        if key not in old or old[key].text != o.text
-    ]
-    return gone + come
+def triggers_in_order(connection: apsw.Connection) -> list[tuple[str, str]]:
+    """(table, trigger), by table; those of one table in the order in which they were made."""
+    found = [o for o in objects(connection) if o.kind == "trigger"]
+    return [(o.table, o.name) for o in sorted(found, key=lambda o: fold(o.table))]
 
 
 # -- reading one table ---------------------------------------------------------------------------
@@ -243,75 +228,6 @@ def affinity(declared: str) -> Affinity:
     if any(part in words for part in ("real", "floa", "doub")):
         return "REAL"
     return "NUMERIC"
-
-
-# -- writing text --------------------------------------------------------------------------------
-
-
-def table_text(table: str, columns: Sequence[Column], description: str | None) -> str:
-    """The `CREATE TABLE` statement, descriptions as comments, exactly as SQLite will keep it."""
-    lines = [f"CREATE TABLE {quote(table)} ({_comment(description)}"]
-    for index, column in enumerate(columns):
-        comma = "," if index < len(columns) - 1 else ""
-        lines.append(f"  {_column_text(column)}{comma}{_comment(column.description)}")
-    lines.append(")")
-    return "\n".join(lines)
-
-
-def _comment(description: str | None) -> str:
-    """` -- …` to the end of the line, further lines below. A line comment ends only at a newline,
-    so no text can leave it."""
-    lines = (description or "").splitlines()
-    return "".join(f" -- {line}" if i == 0 else f"\n  -- {line}" for i, line in enumerate(lines))
-
-
-def _column_text(column: Column) -> str:
-    parts = [quote(column.name)]
-    if column.type:
-        parts.append(column.type)
-    if column.primary_key:
-        parts.append("PRIMARY KEY")
-    if column.not_null:
-        parts.append("NOT NULL")
-    if column.unique:
-        parts.append("UNIQUE")
-    if column.default is not UNSET:
-        parts.append(f"DEFAULT {literal(column.default)}")
-    if column.references is not None:
-        parts.append(_reference_text(column.references))
-    return " ".join(parts)
-
-
-def _reference_text(reference: Reference) -> str:
-    text = f"REFERENCES {quote(reference.table)} ({quote(reference.column)})"
-    if reference.on_delete:
-        text += f" ON DELETE {reference.on_delete}"
-    if reference.on_update:
-        text += f" ON UPDATE {reference.on_update}"
-    return text
-
-
-def literal(value: Value) -> str:
-    """`value` as an SQL literal that gives exactly this value."""
-    match value:
-        case None:
-            return "NULL"
-        case int():
-            return str(value)
-        case float():
-            return _float_literal(value)
-        case bytes():
-            return f"X'{value.hex()}'"
-        case str():
-            if "\0" in value:  # SQL text ends at a NUL
-                return f"(CAST(X'{value.encode().hex()}' AS TEXT))"
-            return "'" + value.replace("'", "''") + "'"
-
-
-def _float_literal(value: float) -> str:
-    if value in (float("inf"), float("-inf")):
-        return "9e999" if value > 0 else "-9e999"  # SQLite reads an overflow as infinity
-    return repr(value)
 
 
 # -- saying it -----------------------------------------------------------------------------------

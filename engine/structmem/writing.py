@@ -16,14 +16,14 @@ Invariants:
 
 import secrets
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
 from msgspec import Struct, field
 
-from structmem import images, log, replay, schema, sql
+from structmem import alterations, images, log, replay, schema, sql
 from structmem.calls import Call
 from structmem.capture import Capture
 from structmem.connection import begin_immediate, closed, open_reader, open_writer, roll_back
@@ -35,12 +35,14 @@ from structmem_journal import (
     Effect,
     Event,
     Header,
+    Hidden,
     Outcome,
     Position,
     Record,
     RecordTooLarge,
     Redone,
     SchemaChanged,
+    Shown,
     Undone,
     decode_header,
     decode_payload,
@@ -54,15 +56,13 @@ from structmem_journal import (
 
 
 class Change(Struct, frozen=True):
-    """What an operation did, as its caller will be told. `effects` holds what capture cannot see:
-    changes of the schema and of the history. When recorded effects were put in place, they tell it
-    all (`complete`), and what capture saw of it is left out."""
+    """What an operation did, as its caller will be told. `effects` is there when recorded effects
+    were put in place: then they tell it all. Otherwise what changed is found out by capture."""
 
     rows_changed: int = 0
     rowids: list[int] = field(default_factory=list[int])
     warnings: list[str] = field(default_factory=list[str])
-    effects: list[Effect] = field(default_factory=list[Effect])
-    complete: bool = False
+    effects: list[Effect] | None = None
     table: str | None = None
     """The table it was about, where the call could not know it."""
 
@@ -80,7 +80,7 @@ class Writer:
         self._lock = Lock()
         self._schema_version: int | None = None
         self._tables: dict[str, Table] = {}
-        self._committed = self._schema_is_changing = self._closed = False
+        self._committed = self.schema_is_changing = self._closed = False
         self._open()
 
     def _open(self) -> None:
@@ -113,10 +113,11 @@ class Writer:
             self._tables[name] = schema.load_table(self.connection, name)
         return self._tables[name]
 
-    def schema_changed(self) -> None:
-        """In this transaction, by ourselves."""
+    def schema_changes(self) -> None:
+        """In this transaction, by ourselves: to be called before and after."""
+        self.capture.disarm()
         self._forget_schema()
-        self._schema_is_changing = True
+        self.schema_is_changing = True
 
     def _forget_schema(self) -> None:
         self._tables.clear()
@@ -125,7 +126,7 @@ class Writer:
     def commit(self) -> None:
         """Reported means on disk: when this returns, SQLite has synced the log."""
         invariant(self.connection.in_transaction, "SQLite has not ended the transaction by itself")
-        version = schema.schema_version(self.connection) if self._schema_is_changing else None
+        version = schema.schema_version(self.connection) if self.schema_is_changing else None
         # COMMIT may checkpoint, and a snapshot of before would keep the WAL from starting over.
         roll_back(self.images)
         sql.run(self.connection, "COMMIT")
@@ -135,7 +136,7 @@ class Writer:
             self._schema_version = version
 
     def _begin(self) -> None:
-        self._committed = self._schema_is_changing = False
+        self._committed = self.schema_is_changing = False
         begin_immediate(self.connection)
         version = schema.schema_version(self.connection)
         if version != self._schema_version:
@@ -161,7 +162,7 @@ class Writer:
             return
         roll_back(self.connection)
         self.capture.rolled_back()
-        if self._schema_is_changing:
+        if self.schema_is_changing:
             self._forget_schema()
 
 
@@ -174,6 +175,7 @@ class Transaction:
         head = log.head(writer.images)
         self.position = head.position
         self._header = head.header
+        self._remade: set[str] = set()
 
     def require_primary(self) -> None:
         """Raise `ReadOnly` on a replica: its records come from the primary, and only from there."""
@@ -191,27 +193,33 @@ class Transaction:
         names = self._writer.capture.tables_written_by(statement)
         self._writer.capture.arm(self.table(name) for name in sorted(names))
 
-    def run_schema(self, statement: str) -> list[SchemaChanged]:
-        """Run a statement that changes the schema, and tell what it changed."""
-        self._writer.schema_changed()
-        before = schema.objects(self.connection)
+    def run_schema(self, statement: str) -> None:
+        """Run a statement that changes the schema, and no row."""
+        self.schema_changes()
         sql.run(self.connection, statement)
-        return schema.changes(before, schema.objects(self.connection))
+
+    def schema_changes(self, remade: Iterable[str] = ()) -> None:
+        """To be called before the schema changes, and after, with the tables that were dropped or
+        altered in a way that may have changed rows."""
+        self._writer.schema_changes()
+        self._remade |= {*remade}
 
     def replay(self, effects: Sequence[Effect]) -> None:
-        """Put recorded effects in place. Raises `replay.Misfit`."""
+        """Put recorded effects in place. Raises `Misfit`."""
         self._expect_schema_changes(effects)
-        replay.apply(self.connection, effects)
+        with self._writer.capture.paused():
+            replay.apply(self.connection, effects)
 
     def adopt(self, record: Record) -> None:
         """Replay and store a record of another copy of this memory, which must follow the last one.
 
-        Raises `BrokenChain` and its siblings, or `replay.Misfit`.
+        Raises `BrokenChain` and its siblings, or `Misfit`.
         """
         header = follow(self.position, record, self._header)
         event = log.event_of(record, header)
         self._expect_schema_changes(event.effects)
-        replay.adopt(self.connection, record, header, event)
+        with self._writer.capture.paused():
+            replay.adopt(self.connection, record, header, event)
         self._moved_to(header, record)
 
     def earlier_result(self, call: Call) -> WriteResult | None:
@@ -234,7 +242,7 @@ class Transaction:
 
     def finish(self, call: Call, change: Change) -> WriteResult:
         """Write the event of what happened and commit; commit nothing if nothing happened."""
-        effects = change.effects if change.complete else [*change.effects, *self._captured()]
+        effects = [*self._captured()] if change.effects is None else change.effects
         if not effects and not change.rows_changed:
             return WriteResult(None, None, warnings=change.warnings)
         salt = secrets.token_bytes(SALT_BYTES)
@@ -259,21 +267,21 @@ class Transaction:
         self.position = Position(header.seq, record.digest)
 
     def _expect_schema_changes(self, effects: Sequence[Effect]) -> None:
-        for effect in effects:
-            if isinstance(effect, SchemaChanged):
-                self._writer.schema_changed()
-                self._writer.capture.forget(effect.table)
+        if any(isinstance(effect, SchemaChanged | Hidden | Shown) for effect in effects):
+            self._writer.schema_changes()
 
     def commit(self) -> None:
         self._writer.commit()
 
     def _captured(self) -> Iterator[Effect]:
-        """The net change of every row that was touched, and of the counters."""
+        """The net change of the schema, of every row that was touched, and of the counters."""
         before, after = self._writer.images, self.connection
-        for name, rowids in self._writer.capture.touched().items():
-            change = images.rows_changed(self.table(name), rowids, before, after)
-            if change is not None:
-                yield change
+        touched = self._writer.capture.touched()
+        if self._writer.schema_is_changing:
+            yield from alterations.effects(before, after, touched, self._remade)
+        else:
+            tables = ((self.table(name), rowids) for name, rowids in touched.items())
+            yield from alterations.net_rows(before, after, tables)
         yield from images.sequences_changed(images.sequences(before), images.sequences(after))
 
 
