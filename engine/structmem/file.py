@@ -2,7 +2,7 @@
 
 Invariants:
 
-- A memory is marked by its `application_id`; its format version is `user_version`.
+- A memory is marked by its `application_id`; its format version is `user_version` (see `upgrade`).
 - The mark, our tables and the identity are written in one transaction: a file has all or none.
 - The identity (`id`) is drawn once and never changes; a copy of the file keeps it.
 """
@@ -21,14 +21,12 @@ import apsw
 
 from structmem import log, sql
 from structmem.connection import begin_immediate, open_reader, open_writer, roll_back, translated
-from structmem.errors import FormatTooNew, InvalidCall, NotAMemory, shown
+from structmem.errors import InvalidCall, NotAMemory, shown
 from structmem.limits import BUSY_TIMEOUT_MS
+from structmem.upgrade import FILE_FORMAT, check_format
 
 APPLICATION_ID: Final = 0x534D656D
 """`SMem`; see https://www.sqlite.org/pragma.html#pragma_application_id."""
-
-FILE_FORMAT: Final = 0
-"""Version of the tables inside the file. It is 0 until the format is declared stable, then 1."""
 
 Role = Literal["primary", "replica"]
 
@@ -84,15 +82,14 @@ def identity(path: Path) -> tuple[int, int] | None:
 def is_memory(connection: apsw.Connection, path: Path) -> bool:
     """True for a memory, False for a file in which nothing is yet; any other file raises."""
     mark = sql.pragma(connection, "application_id")
-    version = sql.pragma(connection, "user_version")
     if mark == APPLICATION_ID:
-        if version > FILE_FORMAT:
-            raise FormatTooNew(
-                f"{path} has file format {version} and this version reads up to {FILE_FORMAT}.",
-                hint="Open it with the version of structmem that wrote it, or a later one.",
-            )
+        check_format(connection, path)
         return True
-    if mark or version or sql.first(connection, "SELECT 1 FROM sqlite_schema"):
+    if (
+        mark
+        or sql.pragma(connection, "user_version")
+        or sql.first(connection, "SELECT 1 FROM sqlite_schema")
+    ):
         raise NotAMemory(
             f"{path} is an SQLite database, but not a memory; it was not touched.",
             hint="Give the memory a file of its own.",

@@ -51,7 +51,6 @@ CREATE TABLE _structmem_record (
 );
 CREATE TABLE _structmem_payload (part_id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
 CREATE TABLE _structmem_call (call_id TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
-CREATE INDEX _structmem_standing ON _structmem_record (seq) WHERE standing;
 """
 
 
@@ -169,7 +168,8 @@ def seq_of_call(connection: apsw.Connection, call_id: str) -> int | None:
 
 
 def standing(connection: apsw.Connection, before: int | None, limit: int) -> list[int]:
-    """The seq of operations that stand, newest first, below `before`."""
+    """The seq of operations that stand, newest first, below `before`. They are looked for backwards
+    from there, which ends after `limit`: the last one is nearly always the last record."""
     found = sql.rows(
         connection,
         "SELECT seq FROM main._structmem_record WHERE standing AND seq < ?"

@@ -12,6 +12,7 @@ Invariants:
 - The connection knows the schema as it is. When somebody else changed it, a connection with capture
   triggers is replaced, because a trigger of a table that was renamed or dropped elsewhere can be
   neither used nor removed.
+- What is written has the present file format: an older file is upgraded in the same transaction.
 """
 
 import secrets
@@ -30,6 +31,7 @@ from structmem.connection import begin_immediate, closed, open_reader, open_writ
 from structmem.errors import CallIdReused, InvalidCall, ReadOnly
 from structmem.results import WriteResult, op_id_of
 from structmem.schema import Table
+from structmem.upgrade import upgrade
 from structmem_journal import (
     SALT_BYTES,
     Effect,
@@ -81,6 +83,7 @@ class Writer:
         self._schema_version: int | None = None
         self._tables: dict[str, Table] = {}
         self._committed = self.schema_is_changing = self._closed = False
+        self._has_present_format = False
         self._open()
 
     def _open(self) -> None:
@@ -130,7 +133,7 @@ class Writer:
         # COMMIT may checkpoint, and a snapshot of before would keep the WAL from starting over.
         roll_back(self.images)
         sql.run(self.connection, "COMMIT")
-        self._committed = True
+        self._committed = self._has_present_format = True
         self.capture.committed()
         if version is not None:
             self._schema_version = version
@@ -142,6 +145,9 @@ class Writer:
         if version != self._schema_version:
             self._schema_version = self._replace_stale(version)
             self._forget_schema()
+            self._has_present_format = False
+        if not self._has_present_format and upgrade(self.connection, self._path):
+            self.schema_changed()
         self.capture.begin()
         sql.run(self.images, "BEGIN")
 

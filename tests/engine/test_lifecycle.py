@@ -112,9 +112,9 @@ def test_a_newer_file_is_refused(tmp_path: Path) -> None:
     with StructuredMemory(path) as memory:
         memory.position()
     connection = apsw.Connection(str(path))
-    sql.pragma(connection, "user_version", 1)
+    sql.pragma(connection, "user_version", 2)
     connection.close()
-    with StructuredMemory(path) as memory, pytest.raises(FormatTooNew, match="format 1"):
+    with StructuredMemory(path) as memory, pytest.raises(FormatTooNew, match="format 2"):
         memory.position()
 
 
