@@ -8,7 +8,7 @@ READY := .venv/ready
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fuzz coverage format clean
+.PHONY: help demo test lint types fuzz bench coverage format clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -28,6 +28,9 @@ types: $(READY) ## Check the types, strictly
 
 fuzz: $(READY) ## Search for failures, shortly and the same way in every run
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest fuzz --timeout 900
+
+bench: $(READY) ## Measure against bare SQLite
+	$(BIN)/python -m tests.benchmarks
 
 coverage: $(READY) ## Run the tests and show the lines and branches they miss
 	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
