@@ -63,11 +63,12 @@ def check_text(value: object, what: str, *, bytes_max: int = _LABEL_BYTES_MAX) -
     return str.__str__(value)
 
 
-def check_table(name: object) -> str:
-    """`name`, if a table may be called that; whether there is one is found out later."""
-    text = check_text(name, "The table's name", bytes_max=NAME_BYTES_MAX)
+def check_table(name: object, what: str = "table") -> str:
+    """`name`, if a table (or what `what` says) may be called that; whether there is one is found
+    out later."""
+    text = check_text(name, f"The {what}'s name", bytes_max=NAME_BYTES_MAX)
     if text is None:
-        raise InvalidCall("The table's name is missing.", hint="`describe` lists the tables.")
+        raise InvalidCall(f"The {what}'s name is missing.", hint="`describe` lists what there is.")
     return text
 
 

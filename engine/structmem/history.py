@@ -1,21 +1,29 @@
-"""What happened, as a caller sees it; and taking the last of it back."""
+"""What happened, as a caller sees it; and taking it back, or doing it again.
+
+An undo puts the effects of operations in place turned around, the newest first, and is itself a
+record. A redo does the same to the record of an undo. So both go the way that replicas go, and
+neither decides anything.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from structmem import foreign_keys, log
+from structmem import foreign_keys, log, stores
 from structmem.errors import CannotUndo, InvalidCall, NothingToUndo, shown
 from structmem.identifiers import fold
 from structmem.misfits import Misfit
 from structmem.results import Operation, op_id_of
 from structmem.writing import Change, Transaction
 from structmem_journal import (
+    Effect,
     Event,
     Header,
+    Hidden,
     Record,
     RowsChanged,
+    Shown,
     Undone,
     decode_header,
     decode_payload,
@@ -23,6 +31,7 @@ from structmem_journal import (
 )
 
 _OP_ID: Final = re.compile(r"op_([1-9][0-9]{0,17})")
+_UNDOING: Final = ("undo", "revert_to")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -60,43 +69,107 @@ def parse_op_id(op_id: object) -> int:
 
 def to_undo(tx: Transaction, wanted: int | None) -> int:
     """The seq of the latest operation that stands. Raises `CannotUndo` if another is `wanted`."""
-    latest = next(iter(log.standing(tx.connection, before=None, limit=1)), None)
+    latest = _latest(tx)
     if latest is None:
         raise NothingToUndo("No operation stands that could be undone.")
-    if wanted is not None and wanted != latest:
-        raise CannotUndo(
-            f"{op_id_of(wanted)} is not the latest operation that stands: {op_id_of(latest)} is.",
-            hint="Undo that one first.",
-        )
-    return latest
+    if wanted is None or wanted == latest:
+        return latest
+    _check_stands(tx, wanted)
+    raise CannotUndo(
+        f"{op_id_of(wanted)} is not the latest operation that stands: {op_id_of(latest)} is.",
+        hint=f"Undo that one first, or use revert_to to undo all after {op_id_of(wanted)}.",
+    )
 
 
-def undo(tx: Transaction, seq: int) -> Change:
-    """Put every row and schema text back as it was before operation `seq`.
+def to_revert(tx: Transaction, target: int) -> list[int]:
+    """The seq of all operations that stand after `target`, newest first. Raises `CannotUndo` unless
+    that one stands."""
+    _check_stands(tx, target)
+    return log.standing(tx.connection, after=target)
 
-    Raises `CannotUndo` when the memory no longer holds what the operation left.
+
+def to_redo(tx: Transaction) -> int:
+    """The seq of the latest undo that was not redone. Raises `NothingToUndo` if anything else was
+    done since."""
+    redone = 0
+    for seq in range(tx.position.seq, 0, -1):
+        kind = log.kind_at(tx.connection, seq)
+        if kind == "redo":
+            redone += 1
+        elif kind not in _UNDOING:
+            break
+        elif redone:
+            redone -= 1
+        else:
+            return seq
+    raise NothingToUndo(
+        "There is nothing to redo.", hint="An undo can be redone until the next write."
+    )
+
+
+def undo(tx: Transaction, seqs: Sequence[int]) -> Change:
+    """Put every row and schema text back as it was before these operations, newest first.
+
+    Raises `CannotUndo` when the memory no longer holds what they left.
     """
+    effects: list[Effect] = []
+    events = [_event(tx, seq) for seq in seqs]
+    for seq, event in zip(seqs, events, strict=True):
+        effects += _put_back(tx, seq, event, "undone")
+    table = events[0].intent.table if len(events) == 1 else None
+    return Change(_rows(tx, effects), effects=[*effects, Undone([*seqs])], table=table)
+
+
+def redo(tx: Transaction, seq: int) -> Change:
+    """Do again what the undo `seq` took back. Raises `CannotUndo`."""
+    event = _event(tx, seq)
+    effects = _put_back(tx, seq, event, "taken back")
+    return Change(_rows(tx, effects), effects=effects, table=event.intent.table)
+
+
+def _latest(tx: Transaction) -> int | None:
+    return next(iter(log.standing(tx.connection, limit=1)), None)
+
+
+def _check_stands(tx: Transaction, seq: int) -> None:
+    stands = log.stands(tx.connection, seq)
+    if stands:
+        return
+    if stands is None:
+        raise CannotUndo(f"There is no operation {op_id_of(seq)}.", hint="See history.")
+    expired = seq < log.horizon(tx.connection)
+    why = "is beyond the horizon of the history" if expired else "does not stand"
+    raise CannotUndo(f"{op_id_of(seq)} {why}.", hint="See history for those that stand.")
+
+
+def _event(tx: Transaction, seq: int) -> Event:
     record = log.record_at(tx.connection, seq)
     if record is None or record.payload is None:
         raise CannotUndo(f"The content of {op_id_of(seq)} was erased; it cannot be undone.")
-    event = decode_payload(record.payload)
+    return decode_payload(record.payload)
+
+
+def _put_back(tx: Transaction, seq: int, event: Event, what: str) -> list[Effect]:
     effects = inverse(event.effects)
     try:
         tx.replay(effects)
     except Misfit as misfit:
         raise CannotUndo(
-            f"{op_id_of(seq)} cannot be undone exactly. {misfit}.",
+            f"{op_id_of(seq)} cannot be {what} exactly. {misfit}.",
             hint="The file was changed by something other than structmem; run verify(deep=True).",
         ) from misfit
     dangling = foreign_keys.dangling(tx.connection, effects)
     if dangling is not None:
-        raise CannotUndo(f"{op_id_of(seq)} cannot be undone: afterwards {dangling}.")
-    rows = sum(effect.row_count for effect in effects if isinstance(effect, RowsChanged))
-    return Change(
-        rows_changed=rows,
-        effects=[*effects, Undone([seq])],
-        table=event.intent.table,
-    )
+        raise CannotUndo(f"{op_id_of(seq)} cannot be {what}: afterwards {dangling}.")
+    return effects
+
+
+def _rows(tx: Transaction, effects: Sequence[Effect]) -> int:
+    """How many rows these effects changed, moved included."""
+    count = sum(effect.row_count for effect in effects if isinstance(effect, RowsChanged))
+    moved = [effect.table for effect in effects if isinstance(effect, Shown)]
+    moved += [effect.store for effect in effects if isinstance(effect, Hidden)]
+    return count + sum(stores.count(tx.connection, name) for name in moved)
 
 
 def matching(

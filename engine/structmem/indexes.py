@@ -1,13 +1,27 @@
 """Indexes: creating and dropping them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
+from typing import cast
 
 from structmem import definitions, foreign_keys, schema
+from structmem.calls import check_table
 from structmem.errors import InvalidCall, NoSuchColumn, NoSuchTable, shown
 from structmem.identifiers import fold, nearest, quote
 from structmem.schema import SchemaObject, Table, load_table
 from structmem.writing import Change, Transaction
+
+
+def check_columns(columns: object) -> list[str]:
+    """One name, or any iterable of them, as a list of checked names."""
+    if isinstance(columns, str):
+        columns = [columns]
+    if isinstance(columns, bytes | Mapping) or not isinstance(columns, Iterable):
+        raise InvalidCall(f"columns must be a list of column names, not {shown(columns)}.")
+    names = [check_table(name, "column") for name in cast("Iterable[object]", columns)]
+    if not names:
+        raise InvalidCall("An index needs at least one column.")
+    return names
 
 
 def create_index(

@@ -167,21 +167,40 @@ def seq_of_call(connection: apsw.Connection, call_id: str) -> int | None:
     return row[0] if row else None
 
 
-def standing(connection: apsw.Connection, before: int | None, limit: int) -> list[int]:
-    """The seq of operations that stand, newest first, below `before`. They are looked for backwards
-    from there, which ends after `limit`: the last one is nearly always the last record."""
+def standing(
+    connection: apsw.Connection, *, before: int | None = None, after: int = 0, limit: int = -1
+) -> list[int]:
+    """The seq of operations that stand, newest first, between two seq. They are looked for from the
+    end, which is over after `limit`: the last one is nearly always the last record."""
     found = sql.rows(
         connection,
-        "SELECT seq FROM main._structmem_record WHERE standing AND seq < ?"
+        "SELECT seq FROM main._structmem_record WHERE standing AND seq < ? AND seq > ?"
         " ORDER BY seq DESC LIMIT ?",
-        ((1 << 62) if before is None else before, limit),
+        (
+            (1 << 62) if before is None else before,
+            max(after, horizon(connection) - 1),
+            limit,
+        ),
     )
     return [seq for (seq,) in found]
 
 
+def stands(connection: apsw.Connection, seq: int) -> bool | None:
+    """Whether record `seq` is an operation that stands; None if there is no such record."""
+    row = sql.first(connection, "SELECT standing FROM main._structmem_record WHERE seq = ?", (seq,))
+    return bool(row[0]) if row else None
+
+
+def kind_at(connection: apsw.Connection, seq: int) -> str | None:
+    """The kind of operation of record `seq`; None if there is no such record."""
+    row = sql.first(connection, "SELECT header FROM main._structmem_record WHERE seq = ?", (seq,))
+    return decode_header(row[0]).kind if row else None
+
+
 def all_standing(connection: apsw.Connection) -> list[int]:
-    """The seq of every operation that stands, ascending."""
-    return standing(connection, before=None, limit=-1)[::-1]
+    """The seq of every operation that stands, ascending: as stored, whatever the horizon."""
+    found = sql.rows(connection, "SELECT seq FROM main._structmem_record WHERE standing")
+    return sorted(seq for (seq,) in found)
 
 
 # -- writing records -----------------------------------------------------------------------------
@@ -192,7 +211,7 @@ def append(connection: apsw.Connection, record: Record, header: Header, event: E
     sql.run(
         connection,
         "INSERT OR ABORT INTO main._structmem_record VALUES (?, ?, ?, ?)",
-        (header.seq, record.header, record.digest, int(_can_be_undone(event.effects))),
+        (header.seq, record.header, record.digest, int(can_be_undone(event.effects))),
     )
     sql.run_many(
         connection,
@@ -215,7 +234,8 @@ def _parts(seq: int, payload: bytes) -> Iterator[tuple[int, memoryview]]:
         yield seq * _PARTS + part, whole[start : start + PAYLOAD_PART_BYTES]
 
 
-def _can_be_undone(effects: Sequence[Effect]) -> bool:
+def can_be_undone(effects: Sequence[Effect]) -> bool:
+    """Whether these are the effects of an operation, not of the history itself."""
     return not any(
         isinstance(effect, Undone | Redone | EpochBegan | Branched | Erased) for effect in effects
     )

@@ -15,7 +15,7 @@ from typing import Any, Final, Self, cast
 
 import apsw
 
-from structmem import check, ddl, dml, file, foreign_keys, history, log, schema
+from structmem import check, ddl, dml, file, foreign_keys, history, indexes, log, schema
 from structmem.arguments import (
     check_callable,
     check_memory_id,
@@ -27,7 +27,7 @@ from structmem.arguments import (
     check_whole,
 )
 from structmem.calls import Call, check_call_id, check_table, check_text
-from structmem.columns import check_columns, check_description
+from structmem.columns import check_column, check_columns, check_description
 from structmem.conditions import check_condition, matching_rowids
 from structmem.connection import closed, translate, translated
 from structmem.errors import ConstraintFailed, Diverged, FormatTooNew, InvalidCall, shown
@@ -190,7 +190,8 @@ class StructuredMemory:
         check_whole(limit, "limit")
         below = history.parse_op_id(before) if before is not None else None
         with self._reading() as connection:
-            found = [log.record_at(connection, n) for n in log.standing(connection, below, limit)]
+            seqs = log.standing(connection, before=below, limit=limit)
+            found = [log.record_at(connection, seq) for seq in seqs]
             return [history.operation_of(record) for record in found if record is not None]
 
     def log(
@@ -261,6 +262,63 @@ class StructuredMemory:
             return ddl.create_table(tx, name, wanted, description=told, if_not_exists=if_not_exists)
 
         return self._write(call, work)
+
+    def drop_table(
+        self, table: str, *, reason: str | None = None, call_id: str | None = None
+    ) -> WriteResult:
+        """Drop a table with its indexes and triggers. Its rows are set aside, so that undo brings
+        them back until the operation leaves the history; its names are free at once. Raises
+        `ConstraintFailed` when another table refers to it."""
+        name = check_table(table)
+        call = self._call("drop_table", name, reason, call_id)
+        return self._write(call, lambda tx: ddl.drop_table(tx, tx.table(name)))
+
+    def add_column(
+        self,
+        table: str,
+        column: Column | Mapping[str, Any],
+        *,
+        reason: str | None = None,
+        call_id: str | None = None,
+    ) -> WriteResult:
+        """Add a column at the end. The rows that are there get its default, or NULL; so it cannot
+        be a primary key, nor unique, nor `not_null` without a default."""
+        name = check_table(table)
+        wanted = check_column(column, self._max_value_bytes)
+        call = self._call("add_column", name, reason, call_id, bulk=wanted)
+        return self._write(call, lambda tx: ddl.add_column(tx, tx.table(name), wanted))
+
+    def create_index(
+        self,
+        table: str,
+        columns: str | Iterable[str],
+        *,
+        name: str | None = None,
+        unique: bool = False,
+        reason: str | None = None,
+        call_id: str | None = None,
+    ) -> WriteResult:
+        """Create an index on one column or several. Without a `name` it is called after the table
+        and the columns; `describe` shows it. A unique one needs rows that differ."""
+        table = check_table(table)
+        wanted = indexes.check_columns(columns)
+        given = check_name(name, "index") if name is not None else None
+        bulk = wanted, given, bool(unique)
+        call = self._call("create_index", table, reason, call_id, bulk=bulk)
+
+        def work(tx: Transaction) -> Change:
+            found = tx.table(table)
+            return indexes.create_index(tx, found, wanted, name=given, unique=bool(unique))
+
+        return self._write(call, work)
+
+    def drop_index(
+        self, index: str, *, reason: str | None = None, call_id: str | None = None
+    ) -> WriteResult:
+        """Drop an index. One that belongs to a UNIQUE or PRIMARY KEY rule cannot be dropped."""
+        name = check_table(index, "index")
+        call = self._call("drop_index", None, reason, call_id, index=name)
+        return self._write(call, lambda tx: indexes.drop_index(tx, name))
 
     def insert(
         self,
@@ -336,7 +394,27 @@ class StructuredMemory:
         it must name that operation, else `CannotUndo`."""
         wanted = history.parse_op_id(op_id) if op_id is not None else None
         call = self._call("undo", None, reason, call_id, op_id=op_id)
-        return self._write(call, lambda tx: history.undo(tx, history.to_undo(tx, wanted)))
+        return self._write(call, lambda tx: history.undo(tx, [history.to_undo(tx, wanted)]))
+
+    def redo(self, *, reason: str | None = None, call_id: str | None = None) -> WriteResult:
+        """Do again what the latest undo took back. Possible until the next write; then it raises
+        `NothingToUndo`."""
+        call = self._call("redo", None, reason, call_id)
+        return self._write(call, lambda tx: history.redo(tx, history.to_redo(tx)))
+
+    def revert_to(
+        self, op_id: str, *, reason: str | None = None, call_id: str | None = None
+    ) -> WriteResult:
+        """Undo every operation after `op_id`, which must stand, as one operation. Nothing happens
+        when it is the latest."""
+        target = history.parse_op_id(op_id)
+        call = self._call("revert_to", None, reason, call_id, op_id=op_id)
+
+        def work(tx: Transaction) -> Change:
+            later = history.to_revert(tx, target)
+            return history.undo(tx, later) if later else Change()
+
+        return self._write(call, work)
 
     # -- for replicators -------------------------------------------------------------------------
 

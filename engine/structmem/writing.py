@@ -147,7 +147,7 @@ class Writer:
             self._forget_schema()
             self._has_present_format = False
         if not self._has_present_format and upgrade(self.connection, self._path):
-            self.schema_changed()
+            self.schema_changes()
         self.capture.begin()
         sql.run(self.images, "BEGIN")
 
