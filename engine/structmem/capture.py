@@ -1,9 +1,11 @@
 """Which rows an operation touched: found out by SQLite, not derived from the statement.
 
-Temporary triggers write (table, rowid) of every row that is inserted, updated or deleted, be it by
-the statement, a foreign key action or a trigger of the user's. They live in the connection's own
-temp schema, so the file stays plain SQLite. They are made on demand, for exactly the tables that
-SQLite says a statement will write.
+Temporary triggers note the rowid of every row that is inserted, updated or deleted, be it by the
+statement, a foreign key action or a trigger of the user's. They live in the connection's own temp
+schema, so the file stays plain SQLite. They are made on demand, for exactly the tables that SQLite
+says a statement will write. What they call is a function of ours, one for each table, that adds to
+a set: a temporary table would cost a statement to empty, one to read, and a call of the hook below
+for each row noted.
 
 The preupdate hook records the same beside them, because triggers do not see the rows that REPLACE
 deletes (they would with `recursive_triggers`, which breaks the commonest trigger there is, the one
@@ -19,20 +21,19 @@ Invariants:
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
 from structmem import sql
-from structmem.definitions import literal
 from structmem.identifiers import INTERNAL_PREFIX, fold, is_internal, quote
 from structmem.schema import Table
 from structmem_journal import invariant
 
 _EVENTS: Final = {
-    "INSERT": "VALUES ({name}, new.{rowid})",
-    "DELETE": "VALUES ({name}, old.{rowid})",
-    "UPDATE": "SELECT {name}, old.{rowid} UNION SELECT {name}, new.{rowid}",
+    "INSERT": "{note}({new})",
+    "DELETE": "{note}({old})",
+    "UPDATE": "{note}({old}), CASE WHEN {new} <> {old} THEN {note}({new}) END",
 }
 _WRITES = frozenset((apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE))
 
@@ -44,10 +45,11 @@ class Capture:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._hooked: dict[str, set[int]] = {}
+        self._noted: dict[str, set[int]] = {}
+        self._numbers: dict[str, int] = {}
         self._written_by: dict[str, frozenset[str]] = {}
         self._armed: frozenset[str] = frozenset()
         self._armed_before = self._armed
-        sql.run(connection, "CREATE TEMP TABLE _structmem_touched (name TEXT, row INTEGER)")
         connection.preupdate_hook(self._on_change)
 
     @property
@@ -58,7 +60,8 @@ class Capture:
     def begin(self) -> None:
         """At the start of a transaction."""
         self._hooked.clear()
-        sql.run(self._connection, "DELETE FROM temp._structmem_touched")
+        for rowids in self._noted.values():
+            rowids.clear()
 
     def committed(self) -> None:
         """The transaction's triggers stay."""
@@ -101,21 +104,28 @@ class Capture:
         """Make the triggers of these tables, where they are not there yet."""
         for table in tables:
             if table.name not in self._armed:
-                for trigger in _triggers(table):
+                for trigger in _triggers(table, self._noting(table.name)):
                     sql.run(self._connection, trigger)
                 self._armed |= {table.name}
 
     def touched(self) -> dict[str, list[int]]:
         """The rowids touched in this transaction, ascending, by table."""
-        by_trigger: dict[str, set[int]] = {}
-        for name, row in sql.each(
-            self._connection, "SELECT DISTINCT name, row FROM temp._structmem_touched"
-        ):
-            by_trigger.setdefault(name, set()).add(row)
-        for name, rowids in by_trigger.items():
+        for name, rowids in self.seen_by_triggers().items():
             seen = rowids <= self._hooked.get(name, set())
             invariant(seen, f"the hook saw every row of {name!r} that a trigger saw")
         return {name: sorted(rowids) for name, rowids in sorted(self._hooked.items())}
+
+    def seen_by_triggers(self) -> dict[str, set[int]]:
+        """The rowids that triggers noted in this transaction, by table: all but those of rows that
+        REPLACE deleted. What a statement did and took back is among them."""
+        return {name: rowids for name, rowids in self._noted.items() if rowids}
+
+    def _noting(self, table: str) -> str:
+        """The name of the function that notes a row of `table`."""
+        function = f"{INTERNAL_PREFIX}note_{self._numbers.setdefault(table, len(self._numbers))}"
+        note: Any = self._noted.setdefault(table, set()).add  # returns None: NULL to SQLite
+        self._connection.create_scalar_function(function, note, 1)  # pyright: ignore[reportUnknownMemberType]
+        return function
 
     def _compile(self, statement: str) -> Iterator[str]:
         written: list[tuple[str | None, str | None]] = []
@@ -137,11 +147,12 @@ class Capture:
                 yield name
 
     def _on_change(self, change: apsw.PreUpdate) -> None:
-        rowids = self._hooked.get(change.table_name)
+        table = change.table_name
+        rowids = self._hooked.get(table)
         if rowids is None or change.database_name != "main":
-            if change.database_name != "main" or not _is_users(change.table_name):
+            if change.database_name != "main" or not _is_users(table):
                 return
-            rowids = self._hooked.setdefault(change.table_name, set())
+            rowids = self._hooked.setdefault(table, set())
         rowids.add(change.rowid)
         rowids.add(change.rowid_new)
 
@@ -150,14 +161,14 @@ def _is_users(table: str) -> bool:
     return not is_internal(table) and not fold(table).startswith("sqlite_")
 
 
-def _triggers(table: Table) -> Iterator[str]:
+def _triggers(table: Table, note: str) -> Iterator[str]:
     """One trigger for each way a row can change. An update of the rowid touches two rows."""
-    name, rowid = literal(table.name), table.rowid_name
+    old, new = f"old.{table.rowid_name}", f"new.{table.rowid_name}"
     for event, body in _EVENTS.items():
         yield (
             f"CREATE TEMP TRIGGER {_trigger_name(event, table.name)} AFTER {event}"
             f" ON main.{quote(table.name)} BEGIN"
-            f" INSERT INTO _structmem_touched {body.format(name=name, rowid=rowid)}; END"
+            f" SELECT {body.format(note=note, old=old, new=new)}; END"
         )
 
 
