@@ -15,6 +15,7 @@ FACES = ["structmem_journal", "structmem", "structmem_replicator"]
 
 # The names of the memory's methods are fixed by its contract; these are the ones there are so far.
 METHODS = {
+    "acting_as",
     "apply",
     "close",
     "create_table",

@@ -27,6 +27,7 @@ class Call(Struct, frozen=True):
     bulk: Any = None
     reason: str | None = None
     actor: str | None = None
+    approved_by: str | None = None
     call_id: str | None = None
 
     def digest(self, salt: bytes) -> bytes:
@@ -46,6 +47,7 @@ class Call(Struct, frozen=True):
             arguments=self.arguments,
             reason=self.reason,
             actor=self.actor,
+            approved_by=self.approved_by,
             call_id=self.call_id,
             call_digest=self.digest(salt) if self.call_id is not None else None,
         )

@@ -4,14 +4,13 @@ Only control flow stands here. How a table is created, a condition checked, a ro
 the leaves: `ddl`, `conditions`, `dml`, `history`, `reading`, `check`.
 """
 
-import logging
+import copy
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from threading import Lock
-from typing import Any, Final, Self, cast
+from typing import Any, Self, cast
 
 import apsw
 
@@ -29,7 +28,7 @@ from structmem.arguments import (
 from structmem.calls import Call, check_call_id, check_table, check_text
 from structmem.columns import check_column, check_columns, check_description
 from structmem.conditions import check_condition, matching_rowids
-from structmem.connection import closed, translate, translated
+from structmem.connection import translate, translated
 from structmem.errors import ConstraintFailed, Diverged, FormatTooNew, InvalidCall, shown
 from structmem.identifiers import check_name
 from structmem.limits import (
@@ -40,6 +39,8 @@ from structmem.limits import (
     VALUE_BYTES_MAX,
 )
 from structmem.misfits import Misfit
+from structmem.opening import Listener, Opening
+from structmem.reading import GuardedReader
 from structmem.results import (
     Column,
     Operation,
@@ -49,14 +50,9 @@ from structmem.results import (
     WriteResult,
 )
 from structmem.schema import Table
-from structmem.session import Session
 from structmem.values import check_parameters
 from structmem.writing import Change, Transaction
 from structmem_journal import START, JournalError, Position, Record, UnknownKind, decode_header
-
-_logger: Final = logging.getLogger("structmem")
-
-Listener = Callable[[Position], None]
 
 
 class StructuredMemory:
@@ -86,23 +82,24 @@ class StructuredMemory:
         max_value_bytes: int = MAX_VALUE_BYTES,
     ) -> None:
         self._actor = check_text(actor, "The actor")
-        self._read_only = read_only
+        self._approved_by: str | None = None
         self._query_timeout = check_timeout(query_timeout)
         self._max_value_bytes = check_whole(
             max_value_bytes, "max_value_bytes", least=1, most=VALUE_BYTES_MAX
         )
-        self._private: file.PrivateDirectory | None = None
-        self._path = self._locate(check_path(path))
-        self._session: Session | None = None
-        self._closed = False
-        self._lock = Lock()
-        self._listeners: list[Listener] = []
+        self._opening = Opening(
+            check_path(path), read_only=read_only, max_value_bytes=self._max_value_bytes
+        )
+        self._path = self._opening.path
 
-    def _locate(self, path: str) -> Path:
-        if path == ":memory:":  # SQLite's own in-memory files have no snapshots
-            self._private = file.PrivateDirectory(self)
-            return self._private.path / "memory.db"
-        return Path(path).absolute()
+    def acting_as(self, actor: str | None, *, approved_by: str | None = None) -> Self:
+        """The same open memory for another actor: what is written through it is journaled with
+        `actor` and `approved_by`. It shares the connections, the options and the listeners, and
+        closing either closes both."""
+        view = copy.copy(self)
+        view._actor = check_text(actor, "The actor")
+        view._approved_by = check_text(approved_by, "The approver")
+        return view
 
     # -- the memory itself -----------------------------------------------------------------------
 
@@ -138,15 +135,11 @@ class StructuredMemory:
             return log.head(connection).position
 
     def close(self) -> None:
-        """Close the file. Closing twice is fine; any other use afterwards is `InvalidCall`."""
-        self._check_process()
-        with self._lock:
-            self._closed = True
-            session, self._session = self._session, None
-        if session is not None:
-            session.close()
-        if self._private is not None:
-            self._private.remove()
+        """Close the file. Closing twice is fine; any other use afterwards is `InvalidCall`.
+
+        Calls that run in other threads finish, and the last of them closes the file.
+        """
+        self._opening.close()
 
     def __enter__(self) -> Self:
         return self
@@ -176,7 +169,7 @@ class StructuredMemory:
         the result and set `truncated`. Raises `WriteInQuery` for SQL that does more than read,
         `QueryLimit` when it runs out of time or memory, and `InvalidCall` for anything else.
         """
-        with translated(self._path), self._open().guarded.borrow() as reader:
+        with self._guarded() as reader:
             return reader.query(
                 sql,
                 params,
@@ -234,8 +227,7 @@ class StructuredMemory:
             check_position(expect, "expect")
         if progress is not None:
             check_callable(progress, "progress")
-        self._open()
-        with translated(self._path):
+        with translated(self._path), self._opening.session():
             return check.verify_memory(self._path, deep=deep, expect=expect, progress=progress)
 
     # -- writing ---------------------------------------------------------------------------------
@@ -446,13 +438,17 @@ class StructuredMemory:
             raise InvalidCall(f"records must be an iterable of Records, not {shown(records)}.")
         if bookmark is not None:
             check_whole(bookmark, "bookmark")
-        with self._records_translated(), self._open().writer().transaction() as tx:
+        with (
+            self._records_translated(),
+            self._opening.session() as session,
+            session.writer().transaction() as tx,
+        ):
             for record in records:
                 self._adopt(tx, record)
             if bookmark is not None:
                 log.set_meta(tx.connection, "bookmark", bookmark)
             tx.commit()
-        self._notify(tx.position)
+        self._opening.notify(tx.position)
         return tx.position
 
     def bookmark(self) -> int | None:
@@ -465,35 +461,28 @@ class StructuredMemory:
         thread that wrote, once the commit is on disk. It must be quick. Returns a function that
         ends this. Commits of other objects and processes are not heard of."""
         check_callable(listener, "listener")
-        self._check_process()
-        with self._lock:
-            self._listeners.append(listener)
-        return lambda: self._forget(listener)
+        return self._opening.listen(listener)
 
     # -- how they all work -----------------------------------------------------------------------
 
-    def _check_process(self) -> None:
-        if self._session is not None:
-            self._session.check_process()
-
-    def _open(self) -> Session:
-        session = self._session
-        if session is not None:
-            session.check()
-            return session
-        with self._lock:
-            if self._closed:
-                raise closed(self._path)
-            if self._session is None:
-                self._session = Session(
-                    self._path, read_only=self._read_only, max_value_bytes=self._max_value_bytes
-                )
-            return self._session
-
     @contextmanager
     def _reading(self) -> Generator[apsw.Connection]:
-        with translated(self._path), self._open().readers.borrow() as connection:
+        with (
+            translated(self._path),
+            self._opening.session() as session,
+            session.readers.borrow() as connection,
+        ):
             yield connection
+
+    @contextmanager
+    def _guarded(self) -> Generator[GuardedReader]:
+        """For SQL that a model wrote."""
+        with (
+            translated(self._path),
+            self._opening.session() as session,
+            session.guarded.borrow() as reader,
+        ):
+            yield reader
 
     def _records(self, seq: int) -> Iterator[Record]:
         while True:
@@ -527,6 +516,7 @@ class StructuredMemory:
             bulk,
             reason=check_text(reason, "The reason", bytes_max=REASON_BYTES_MAX),
             actor=self._actor,
+            approved_by=self._approved_by,
             call_id=check_call_id(call_id),
         )
 
@@ -535,7 +525,8 @@ class StructuredMemory:
         with (
             self._keys_explained(call),
             translated(self._path),
-            self._open().writer().transaction() as tx,
+            self._opening.session() as session,
+            session.writer().transaction() as tx,
         ):
             tx.require_primary()
             earlier = tx.earlier_result(call)
@@ -543,7 +534,7 @@ class StructuredMemory:
                 return earlier
             result = tx.finish(call, work(tx))
         if result.position is not None:
-            self._notify(result.position)
+            self._opening.notify(result.position)
         return result
 
     @contextmanager
@@ -561,7 +552,7 @@ class StructuredMemory:
     def _matching(self, table: Table, where: str, params: Parameters) -> list[int]:
         """The rowids that a condition is true for. We hold the write lock, so the reader's snapshot
         is the state before the change."""
-        with self._open().guarded.borrow() as reader:
+        with self._guarded() as reader:
             reader.begin()
             try:
                 return matching_rowids(reader, table, where, params, timeout=self._query_timeout)
@@ -590,20 +581,6 @@ class StructuredMemory:
             raise Diverged(f"The records do not fit {self._path.name}. {misfit}.") from misfit
         except apsw.Error as error:
             raise translate(error, self._path) from error
-
-    def _forget(self, listener: Listener) -> None:
-        with self._lock:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-    def _notify(self, position: Position) -> None:
-        with self._lock:
-            listeners = list(self._listeners)
-        for listener in listeners:
-            try:
-                listener(position)
-            except Exception:  # the write is on disk: a listener's fault must not undo that answer
-                _logger.exception("a commit listener failed")
 
 
 def open_replica(path: str | os.PathLike[str], *, memory_id: str) -> StructuredMemory:

@@ -2,14 +2,12 @@
 
 Invariants:
 
-- A session belongs to the process that opened it: SQLite connections must not cross `fork()`.
-- It belongs to the file that it opened, not to another one that took its place: what was written
-  to a file that is gone from its path would be lost with the session.
+- A session belongs to the file that it opened, not to another one that took its place: what was
+  written to a file that is gone from its path would be lost with the session.
 - Once closed it opens no connection again.
 - Model SQL runs on guarded readers, our own on plain ones; a connection never serves both.
 """
 
-import os
 from pathlib import Path
 from threading import Lock
 
@@ -17,7 +15,7 @@ import apsw
 
 from structmem import file
 from structmem.connection import closed, open_reader
-from structmem.errors import ForkedProcess, NotAMemory, ReadOnly
+from structmem.errors import NotAMemory, ReadOnly
 from structmem.pool import Pool
 from structmem.reading import GuardedReader
 from structmem.writing import Writer
@@ -42,26 +40,16 @@ class Session:
         self._writer: Writer | None = None
         self._lock = Lock()
         self._closed = False
-        self._process = os.getpid()
         self._identity = file.identity(path)
+        self.users = 0
+        """Calls that are using it now; the opening counts them."""
 
     def check(self) -> None:
-        """Refuse use after `fork()`, and of a file that is not at its path any more. Takes no
-        lock."""
-        self.check_process()
+        """Refuse use of a file that is not at its path any more. Takes no lock."""
         if not self._is_in_place():
             raise NotAMemory(
                 f"{self.path} was removed, moved or replaced while it was open.",
                 hint="Close this memory; open it anew once the right file is there.",
-            )
-
-    def check_process(self) -> None:
-        """Refuse use after `fork()`. Takes no lock: another thread may have held it at the fork,
-        and in the child nobody would ever release it."""
-        if os.getpid() != self._process:
-            raise ForkedProcess(
-                f"{self.path.name} was opened before fork(); this process must not use it.",
-                hint="Open a StructuredMemory of your own in the child process.",
             )
 
     def writer(self) -> Writer:

@@ -13,6 +13,7 @@ import pytest
 
 from structmem import StructuredMemory, sql
 from structmem.identifiers import quote
+from structmem.writing import Writer
 
 Dump = dict[str, list[tuple[object, ...]]]
 
@@ -43,6 +44,12 @@ def raw(memory: StructuredMemory) -> apsw.Connection:
     """A plain connection to the file, as another tool would have."""
     memory.position()  # creates the file
     return apsw.Connection(str(memory.path))
+
+
+def writer_of(memory: StructuredMemory) -> Writer:
+    """What writes for this memory, for a test that looks at it or gets in its way."""
+    with memory._opening.session() as session:  # pyright: ignore[reportPrivateUsage] # has no other door
+        return session.writer()
 
 
 def dump(memory: StructuredMemory, *, internal: bool = False) -> Dump:

@@ -14,7 +14,7 @@ import pytest
 
 from structmem import Busy, Column, ConstraintFailed, NotAMemory, StructuredMemory, sql, writing
 
-from .conftest import alter, dump, raw
+from .conftest import alter, dump, raw, writer_of
 
 SCHEMA = """
 CREATE TABLE p (
@@ -165,7 +165,7 @@ def test_another_process_changes_the_schema(unjournaled: StructuredMemory) -> No
 
 def test_a_row_that_only_the_hook_sees_was_replaced(tangled: StructuredMemory) -> None:
     """H5: triggers and hook are independent witnesses, and differ by REPLACE deletions alone."""
-    writer = tangled._open().writer()  # pyright: ignore[reportPrivateUsage]
+    writer = writer_of(tangled)
     with writer.transaction() as tx:
         statement = "UPDATE c SET y = 1 WHERE id = 3"
         tx.arm(statement)
@@ -178,7 +178,7 @@ def test_a_row_that_only_the_hook_sees_was_replaced(tangled: StructuredMemory) -
 
 def test_every_written_table_is_armed_before_it_is_written(tangled: StructuredMemory) -> None:
     """H5: cascades and triggers included."""
-    writer = tangled._open().writer()  # pyright: ignore[reportPrivateUsage]
+    writer = writer_of(tangled)
     with writer.transaction():
         assert writer.capture.tables_written_by("DELETE FROM p") == {"p", "c"}
         assert writer.capture.tables_written_by("INSERT INTO c (id) VALUES (1)") == {
@@ -192,7 +192,7 @@ def test_a_writer_that_had_to_give_up_can_write_again(memory: StructuredMemory) 
     """M4, M7: what stands under capture is known after a transaction that never began."""
     memory.create_table("t", [Column("a")])
     memory.insert("t", {"a": 1})
-    memory._open().writer().connection.set_busy_timeout(1)  # pyright: ignore[reportPrivateUsage]
+    writer_of(memory).connection.set_busy_timeout(1)
     other = raw(memory)
     sql.run(other, "BEGIN IMMEDIATE")
     with pytest.raises(Busy):

@@ -2,11 +2,14 @@
 
 import multiprocessing
 import os
+import signal
 import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -18,11 +21,13 @@ from structmem import (
     Full,
     InvalidCall,
     NotAMemory,
+    Position,
     StructuredMemory,
+    file,
     sql,
 )
 from structmem.connection import translate
-from structmem.file import APPLICATION_ID
+from structmem.file import APPLICATION_ID, ensure_memory
 
 
 def test_nothing_is_made_before_the_first_call(tmp_path: Path) -> None:
@@ -234,11 +239,11 @@ def test_a_file_that_was_replaced_is_not_used(tmp_path: Path, change: str) -> No
 
 
 def test_nothing_is_opened_after_close(tmp_path: Path) -> None:
-    """M4: a call that began in another thread finds the memory closed, whatever it needs next."""
+    """M4: what somebody kept of a session that ended opens no connection."""
     memory = StructuredMemory(tmp_path / "a.db")
     memory.create_table("t", [Column("a")])
-    session = memory._open()  # pyright: ignore[reportPrivateUsage]
-    writer = session.writer()
+    with memory._opening.session() as session:  # pyright: ignore[reportPrivateUsage]
+        writer = session.writer()
     memory.close()
     with pytest.raises(InvalidCall, match="closed"):
         session.writer()
@@ -248,6 +253,103 @@ def test_nothing_is_opened_after_close(tmp_path: Path) -> None:
         with pytest.raises(InvalidCall, match="closed"), pool.borrow():
             pass
     assert [p.name for p in tmp_path.iterdir()] == ["a.db"]
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_call_that_runs_while_another_thread_closes_finishes(
+    tmp_path: Path, private: bool
+) -> None:
+    """M4: it needs no connection that is closed already, and tidies up when it is done."""
+    memory = StructuredMemory(":memory:" if private else tmp_path / "a.db")
+    memory.create_table("t", [Column("a")])
+    with memory._opening.session() as session:  # pyright: ignore[reportPrivateUsage]
+        in_thread(memory.close)
+        with pytest.raises(InvalidCall, match="closed"):
+            memory.position()
+        with session.guarded.borrow() as reader:
+            assert reader.query("SELECT count(*) FROM t", timeout=9).scalar() == 0
+        assert memory.path.with_name(memory.path.name + "-wal").exists()
+    left = [p.name for p in memory.path.parent.glob("*")]
+    assert left == ([] if private else ["a.db"])
+
+
+def test_use_after_a_fork_that_came_while_a_thread_was_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M4, C53: the child inherits a lock that nobody releases, and must not wait for it."""
+    opening, go_on = threading.Event(), threading.Event()
+
+    def slow(path: Path) -> None:
+        opening.set()
+        go_on.wait()
+        ensure_memory(path)
+
+    monkeypatch.setattr(file, "ensure_memory", slow)
+    memory = StructuredMemory(tmp_path / "a.db")
+    thread = threading.Thread(target=memory.position)
+    thread.start()
+    opening.wait()
+    statuses = [in_child(call) for call in (memory.position, memory.close, memory.describe)]
+    go_on.set()
+    thread.join()
+    memory.close()
+    assert statuses == ["ForkedProcess"] * 3
+
+
+def in_thread(call: Callable[[], object]) -> None:
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+
+
+def in_child(call: Callable[[], object]) -> str:
+    """The name of the error that a call ends with in a forked child."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            call()
+            os.write(write, b"none")
+        except BaseException as error:
+            os.write(write, type(error).__name__.encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with os.fdopen(read) as pipe:
+        return pipe.read()
+
+
+def test_a_view_acts_for_somebody_else(memory: StructuredMemory) -> None:
+    """J6: in the same memory, heard by the same listeners."""
+    heard: list[Position] = []
+    view = memory.acting_as("planner", approved_by="Ada")
+    memory.on_commit(heard.append)
+    view.create_table("t", [Column("a")])
+    memory.insert("t", {"a": 1})
+    memory.acting_as(None).insert("t", {"a": 2})
+    view.acting_as("writer").undo()
+    names = [(operation.actor, operation.approved_by) for operation in memory.log()]
+    assert names == [("planner", "Ada"), ("tester", None), (None, None), ("writer", None)]
+    assert [position.seq for position in heard] == [1, 2, 3, 4]
+    assert (view.path, view.id) == (memory.path, memory.id)
+
+
+@pytest.mark.parametrize("name", ["\ud800", 7, "x" * 1_001])
+def test_a_view_checks_its_names(memory: StructuredMemory, name: Any) -> None:
+    with pytest.raises(InvalidCall, match="actor"):
+        memory.acting_as(name)
+    with pytest.raises(InvalidCall, match="approver"):
+        memory.acting_as("a", approved_by=name)
+
+
+def test_closing_a_view_closes_the_memory(tmp_path: Path) -> None:
+    memory = StructuredMemory(tmp_path / "a.db")
+    with memory.acting_as("somebody") as view:
+        view.position()
+    with pytest.raises(InvalidCall, match="closed"):
+        memory.position()
 
 
 def test_threads_share_a_memory(memory: StructuredMemory) -> None:

@@ -18,7 +18,7 @@ from structmem import (
     sql,
 )
 
-from .conftest import alter, dump
+from .conftest import alter, dump, writer_of
 
 
 @pytest.fixture
@@ -264,7 +264,7 @@ def test_a_deferred_foreign_key_fails_at_commit(unjournaled: StructuredMemory) -
 def test_full_leaves_nothing_half_done(people: StructuredMemory) -> None:
     """M7, C14: SQLite rolls a small transaction back by itself and leaves a large one open."""
     people.insert("people", {"email": "a"})
-    writer = people._open().writer().connection  # pyright: ignore[reportPrivateUsage]
+    writer = writer_of(people).connection
     pages = sql.pragma(writer, "page_count")
     before = dump(people, internal=True)
     for size in (100_000, 8_000_000):

@@ -1,0 +1,129 @@
+"""A memory's file while it is in use: opened at the first call, shared by every face over it.
+
+Invariants:
+
+- No lock is taken in a process other than the one that first took it.
+- A session stays open as long as a call uses it, whatever other threads do meanwhile. The last call
+  to leave one that is not wanted any more closes it.
+- After `close` no session begins.
+"""
+
+import logging
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from structmem import file
+from structmem.connection import closed
+from structmem.errors import StructMemError
+from structmem.process import Process
+from structmem.session import Session
+from structmem_journal import Position
+
+_logger: Final = logging.getLogger("structmem")
+
+Listener = Callable[[Position], None]
+
+
+class Opening:
+    """What the faces of one memory have in common. `path` may be `":memory:"`."""
+
+    def __init__(self, path: str, *, read_only: bool, max_value_bytes: int) -> None:
+        self._private: file.PrivateDirectory | None = None
+        self.path: Final = self._locate(path)
+        self._read_only = read_only
+        self._max_value_bytes = max_value_bytes
+        self._process = Process()
+        self._lock = Lock()
+        self._session: Session | None = None
+        self._closed = False
+        self._listeners: tuple[Listener, ...] = ()
+
+    def _locate(self, path: str) -> Path:
+        if path == ":memory:":  # SQLite's own in-memory files have no snapshots
+            self._private = file.PrivateDirectory(self)
+            return self._private.path / "memory.db"
+        return Path(path).absolute()
+
+    # -- the session -----------------------------------------------------------------------------
+
+    @contextmanager
+    def session(self) -> Generator[Session]:
+        """The open connections, for one call; opened now if need be."""
+        session = self._enter()
+        try:
+            session.check()
+            yield session
+        finally:
+            self._leave(session)
+
+    def close(self) -> None:
+        """No call begins any more. Those that run finish, and the last of them closes the file."""
+        self._check_process()
+        with self._lock:
+            self._closed = True
+            session = self._retire()
+            in_use = session is not None and session.users > 0
+        if not in_use:
+            self._end(session)
+
+    def _enter(self) -> Session:
+        self._check_process()
+        with self._lock:
+            if self._closed:
+                raise closed(self.path)
+            if self._session is None:
+                self._session = Session(
+                    self.path, read_only=self._read_only, max_value_bytes=self._max_value_bytes
+                )
+            self._session.users += 1
+            return self._session
+
+    def _leave(self, session: Session) -> None:
+        with self._lock:
+            session.users -= 1
+            last = session.users == 0 and session is not self._session
+        if last:
+            # The call has its answer. Side files that stay behind do no harm.
+            with suppress(StructMemError):
+                self._end(session)
+
+    def _retire(self) -> Session | None:
+        """Let the next call begin another session."""
+        session, self._session = self._session, None
+        return session
+
+    def _end(self, session: Session | None) -> None:
+        if session is not None:
+            session.close()
+        if self._closed and self._private is not None:
+            self._private.remove()
+
+    def _check_process(self) -> None:
+        self._process.check(self.path.name)
+
+    # -- listeners -------------------------------------------------------------------------------
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Tell `listener` of every commit from now on, until the function returned is called."""
+        self._check_process()
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+        return lambda: self._forget(listener)
+
+    def notify(self, position: Position) -> None:
+        for listener in self._listeners:
+            try:
+                listener(position)
+            except Exception:  # the write is on disk: a listener's fault must not undo that answer
+                _logger.exception("a commit listener failed")
+
+    def _forget(self, listener: Listener) -> None:
+        self._check_process()
+        with self._lock:
+            listeners = list(self._listeners)
+            if listener in listeners:
+                listeners.remove(listener)
+            self._listeners = tuple(listeners)
