@@ -30,6 +30,7 @@ METHODS = {
     "position",
     "query",
     "records",
+    "size",
     "undo",
     "update",
     "verify",
@@ -62,6 +63,7 @@ FIELDS = {
     ],
     "Position": ["seq", "digest"],
     "QueryResult": ["columns", "rows", "truncated"],
+    "Size": ["tables", "journal", "hidden", "free", "overhead", "file", "write_ahead_log"],
     "WriteResult": [
         "op_id",
         "position",

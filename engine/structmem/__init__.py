@@ -37,6 +37,7 @@ from structmem.results import (
     Operation,
     QueryResult,
     Reference,
+    Size,
     VerifyReport,
     WriteResult,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "QueryResult",
     "ReadOnly",
     "Reference",
+    "Size",
     "Stop",
     "StreamUnavailable",
     "StructMemError",

@@ -97,7 +97,7 @@ def translate(error: apsw.Error, path: Path) -> StructMemError:
                 f"Another process is writing to {path.name}.", hint="Try again in a moment."
             )
         case apsw.FullError():
-            return _full(path)
+            return disk_full(path)
         case apsw.NoMemError():
             return Full(
                 "There is not enough memory for this call now; nothing was changed.",
@@ -122,7 +122,7 @@ def translate(error: apsw.Error, path: Path) -> StructMemError:
         case apsw.CantOpenError():
             return NotAMemory(f"{path} cannot be opened: {error}.")
         case apsw.IOError(extendedresult=apsw.SQLITE_IOERR_SHMSIZE):
-            return _full(path)
+            return disk_full(path)
         case apsw.SQLError() if _NO_TABLE_OF_OURS in str(error):
             return NotAMemory(f"{path} has lost tables of the memory's own: {error}.")
         case apsw.IOError():
@@ -131,7 +131,8 @@ def translate(error: apsw.Error, path: Path) -> StructMemError:
             return InvalidCall(f"SQLite refuses this: {error}.")
 
 
-def _full(path: Path) -> Full:
+def disk_full(path: Path) -> Full:
+    """The error for a disk, a quota or a limit of the process that has no room left."""
     return Full(
         f"There is no room left for {path.name}; nothing was changed.",
         hint="Free some space, then repeat the call.",
@@ -147,6 +148,19 @@ def begin_immediate(connection: apsw.Connection) -> None:
     """Begin a write transaction with the write lock taken at once, so that a read followed by a
     write cannot find the lock gone."""
     sql.run(connection, "BEGIN IMMEDIATE")
+
+
+@contextmanager
+def one_snapshot(connection: apsw.Connection) -> Generator[None]:
+    """Let everything that is read inside come from one moment."""
+    if connection.in_transaction:
+        yield
+        return
+    sql.run(connection, "BEGIN")
+    try:
+        yield
+    finally:
+        roll_back(connection)
 
 
 def roll_back(connection: apsw.Connection) -> None:

@@ -20,9 +20,17 @@ from typing import Final, Literal
 import apsw
 
 from structmem import log, sql
-from structmem.connection import begin_immediate, open_reader, open_writer, roll_back, translated
+from structmem.connection import (
+    begin_immediate,
+    one_snapshot,
+    open_reader,
+    open_writer,
+    roll_back,
+    translated,
+)
 from structmem.errors import InvalidCall, NotAMemory, shown
 from structmem.limits import BUSY_TIMEOUT_MS
+from structmem.size import write_error
 from structmem.upgrade import FILE_FORMAT, check_format
 
 APPLICATION_ID: Final = 0x534D656D
@@ -42,6 +50,8 @@ def ensure_memory(path: Path, *, memory_id: str | None = None, role: Role = "pri
         try:
             if not is_memory(connection, path):
                 _initialise(connection, path, memory_id or secrets.token_hex(16), role)
+        except apsw.Error as error:
+            raise write_error(error, connection, path) from error
         finally:
             connection.close()
 
@@ -81,6 +91,11 @@ def identity(path: Path) -> tuple[int, int] | None:
 
 def is_memory(connection: apsw.Connection, path: Path) -> bool:
     """True for a memory, False for a file in which nothing is yet; any other file raises."""
+    with one_snapshot(connection):  # another process may be making a memory of it
+        return _is_memory(connection, path)
+
+
+def _is_memory(connection: apsw.Connection, path: Path) -> bool:
     mark = sql.pragma(connection, "application_id")
     if mark == APPLICATION_ID:
         check_format(connection, path)

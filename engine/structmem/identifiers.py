@@ -12,6 +12,9 @@ from structmem.limits import NAME_BYTES_MAX
 INTERNAL_PREFIX: Final = "_structmem_"
 """Our own tables. Model SQL never sees them, and no table of the user's may begin like this."""
 
+HIDDEN_PREFIX: Final = "_structmem_hidden_"
+"""Those of ours that keep the rows of dropped tables."""
+
 _NEAREST_CHARS_MAX: Final = 200
 """Longer names are not looked for: comparing takes time that grows with the square."""
 

@@ -17,7 +17,7 @@ def check_columns(columns: object) -> list[str]:
     if isinstance(columns, str):
         columns = [columns]
     if isinstance(columns, bytes | Mapping) or not isinstance(columns, Iterable):
-        raise InvalidCall(f"columns must be a list of column names, not {shown(columns)}.")
+        raise InvalidCall("columns must be a list of column names.")
     names = [check_table(name, "column") for name in cast("Iterable[object]", columns)]
     if not names:
         raise InvalidCall("An index needs at least one column.")

@@ -15,6 +15,9 @@ MAX_VALUE_BYTES: Final = 16 << 20
 VALUE_BYTES_MAX: Final = 900_000_000
 """The largest value that `max_value_bytes` can allow: SQLite's own limit, less room for the row."""
 
+SIZE_LIMIT_BYTES_MIN: Final = 128 << 10
+"""The smallest `size_limit`: an empty memory takes 24 KiB, and must have room for some tables."""
+
 ROW_SLACK_BYTES: Final = 1 << 20
 """SQLite's length limit counts a whole row with its header: room for the other columns."""
 

@@ -14,7 +14,7 @@ from typing import Any, Self, cast
 
 import apsw
 
-from structmem import check, ddl, dml, file, foreign_keys, history, indexes, log, schema
+from structmem import check, ddl, dml, file, foreign_keys, history, indexes, log, schema, size
 from structmem.arguments import (
     check_callable,
     check_memory_id,
@@ -36,16 +36,17 @@ from structmem.limits import (
     NAME_BYTES_MAX,
     QUERY_TIMEOUT_S,
     REASON_BYTES_MAX,
-    VALUE_BYTES_MAX,
 )
 from structmem.misfits import Misfit
 from structmem.opening import Listener, Opening
+from structmem.options import Options
 from structmem.reading import GuardedReader
 from structmem.results import (
     Column,
     Operation,
     Parameters,
     QueryResult,
+    Size,
     VerifyReport,
     WriteResult,
 )
@@ -59,9 +60,11 @@ class StructuredMemory:
     """A memory in the SQLite file at `path`, made at the first call if it is not there.
 
     `actor` is written into the journal with every operation. With `read_only` the file must exist
-    and no operation writes. `query_timeout` bounds queries and conditions, in seconds.
-    `max_value_bytes` bounds one value, for writes and reads alike. The path `":memory:"` gives a
-    private memory that is gone when it is closed.
+    and no operation writes. `max_operations` is how many operations can be undone, the latest ones;
+    the journal keeps all the same. `query_timeout` bounds queries and conditions, in seconds.
+    `max_value_bytes` bounds one value, for writes and reads alike. `size_limit` bounds the file, in
+    bytes, for writes through this object, `apply` included: beyond it they are `Full`. The path
+    `":memory:"` gives a private memory that is gone when it is closed.
 
     One object may be used from several threads, and several processes may open one file. After
     `fork()` open a new one. Closing it, or leaving its `with` block, ends its use.
@@ -78,18 +81,22 @@ class StructuredMemory:
         *,
         actor: str | None = None,
         read_only: bool = False,
+        max_operations: int | None = None,
         query_timeout: float = QUERY_TIMEOUT_S,
         max_value_bytes: int = MAX_VALUE_BYTES,
+        size_limit: int | None = None,
     ) -> None:
         self._actor = check_text(actor, "The actor")
         self._approved_by: str | None = None
         self._query_timeout = check_timeout(query_timeout)
-        self._max_value_bytes = check_whole(
-            max_value_bytes, "max_value_bytes", least=1, most=VALUE_BYTES_MAX
+        options = Options.checked(
+            read_only=read_only,
+            max_value_bytes=max_value_bytes,
+            size_limit=size_limit,
+            max_operations=max_operations,
         )
-        self._opening = Opening(
-            check_path(path), read_only=read_only, max_value_bytes=self._max_value_bytes
-        )
+        self._max_value_bytes = options.max_value_bytes
+        self._opening = Opening(check_path(path), options)
         self._path = self._opening.path
 
     def acting_as(self, actor: str | None, *, approved_by: str | None = None) -> Self:
@@ -133,6 +140,11 @@ class StructuredMemory:
         """Where the journal ends."""
         with self._reading() as connection:
             return log.head(connection).position
+
+    def size(self) -> Size:
+        """What takes the room: tables, journal, hidden and free. Reads every page of the file."""
+        with translated(self._path), self._opening.session():
+            return size.measure(self._path)
 
     def close(self) -> None:
         """Close the file. Closing twice is fine; any other use afterwards is `InvalidCall`.

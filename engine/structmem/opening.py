@@ -18,6 +18,7 @@ from typing import Final
 from structmem import file
 from structmem.connection import closed
 from structmem.errors import StructMemError
+from structmem.options import Options
 from structmem.process import Process
 from structmem.session import Session
 from structmem_journal import Position
@@ -30,11 +31,10 @@ Listener = Callable[[Position], None]
 class Opening:
     """What the faces of one memory have in common. `path` may be `":memory:"`."""
 
-    def __init__(self, path: str, *, read_only: bool, max_value_bytes: int) -> None:
+    def __init__(self, path: str, options: Options) -> None:
         self._private: file.PrivateDirectory | None = None
         self.path: Final = self._locate(path)
-        self._read_only = read_only
-        self._max_value_bytes = max_value_bytes
+        self._options = options
         self._process = Process()
         self._lock = Lock()
         self._session: Session | None = None
@@ -75,9 +75,7 @@ class Opening:
             if self._closed:
                 raise closed(self.path)
             if self._session is None:
-                self._session = Session(
-                    self.path, read_only=self._read_only, max_value_bytes=self._max_value_bytes
-                )
+                self._session = Session(self.path, self._options)
             self._session.users += 1
             return self._session
 

@@ -111,6 +111,25 @@ class VerifyReport(Struct, frozen=True):
     content: str | None = None
 
 
+class Size(Struct, frozen=True):
+    """What takes the room of a memory, in bytes, at one moment.
+
+    `tables` has each table of the user's, by name, with its indexes. `journal` is what keeps the
+    records, `hidden` the rows of dropped tables. `free` are pages that later writes use again.
+    `overhead` is SQLite's own: the schema, counters, statistics, its map of pages. All of these
+    together are `file`: the size of the file once the log has moved into it. `write_ahead_log` is
+    that of the log beside it, which holds newer copies of pages.
+    """
+
+    tables: Mapping[str, int]
+    journal: int
+    hidden: int
+    free: int
+    overhead: int
+    file: int
+    write_ahead_log: int
+
+
 Parameters = Sequence[Any] | Mapping[str, Any]
 """Values for `?` (a sequence) or `:name` (a mapping) in SQL text."""
 

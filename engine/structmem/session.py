@@ -16,27 +16,27 @@ import apsw
 from structmem import file
 from structmem.connection import closed, open_reader
 from structmem.errors import NotAMemory, ReadOnly
+from structmem.options import Options
 from structmem.pool import Pool
 from structmem.reading import GuardedReader
 from structmem.writing import Writer
 
 
 class Session:
-    """Opens (and, unless `read_only`, creates) the memory at `path`.
+    """Opens (and, unless read-only, creates) the memory at `path`.
 
     Raises `NotAMemory` or `FormatTooNew` when the file is something else.
     """
 
-    def __init__(self, path: Path, *, read_only: bool, max_value_bytes: int) -> None:
-        if read_only:
+    def __init__(self, path: Path, options: Options) -> None:
+        if options.read_only:
             file.check_memory(path)
         else:
             file.ensure_memory(path)
         self.path = path
         self.readers = Pool(self._open_reader)
         self.guarded = Pool(self._open_guarded)
-        self._read_only = read_only
-        self._max_value_bytes = max_value_bytes
+        self._options = options
         self._writer: Writer | None = None
         self._lock = Lock()
         self._closed = False
@@ -53,7 +53,7 @@ class Session:
             )
 
     def writer(self) -> Writer:
-        if self._read_only:
+        if self._options.read_only:
             raise ReadOnly(
                 f"{self.path.name} was opened for reading only.",
                 hint="Write to the primary, or open it without read_only.",
@@ -61,7 +61,7 @@ class Session:
         with self._lock:
             self._check_open()
             if self._writer is None:
-                self._writer = Writer(self.path, max_value_bytes=self._max_value_bytes)
+                self._writer = Writer(self.path, self._options)
             return self._writer
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class Session:
         self.readers.close()
         if writer is not None:
             writer.close()
-        elif not self._read_only and self._is_in_place():
+        elif not self._options.read_only and self._is_in_place():
             file.tidy(self.path)
 
     def _is_in_place(self) -> bool:
@@ -91,4 +91,4 @@ class Session:
 
     def _open_guarded(self) -> GuardedReader:
         self._check_open()
-        return GuardedReader(self.path, max_value_bytes=self._max_value_bytes)
+        return GuardedReader(self.path, max_value_bytes=self._options.max_value_bytes)

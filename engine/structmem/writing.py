@@ -22,20 +22,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
+import apsw
 from msgspec import Struct, field
 
-from structmem import alterations, images, log, replay, schema, sql
+from structmem import alterations, horizon, images, log, replay, schema, sql
 from structmem.calls import Call
 from structmem.capture import Capture
 from structmem.connection import begin_immediate, closed, open_reader, open_writer, roll_back
 from structmem.errors import CallIdReused, InvalidCall, ReadOnly
+from structmem.options import Options
 from structmem.results import WriteResult, op_id_of
 from structmem.schema import Table
+from structmem.size import bound, write_error
 from structmem.upgrade import upgrade
 from structmem_journal import (
     SALT_BYTES,
     Effect,
     Event,
+    Expired,
     Header,
     Hidden,
     Outcome,
@@ -76,9 +80,9 @@ class Writer:
     """Opened at the first write. Its transactions are serialised here between threads, and by
     SQLite's write lock between processes."""
 
-    def __init__(self, path: Path, *, max_value_bytes: int) -> None:
+    def __init__(self, path: Path, options: Options) -> None:
         self._path = path
-        self._max_value_bytes = max_value_bytes
+        self.options = options
         self._lock = Lock()
         self._schema_version: int | None = None
         self._tables: dict[str, Table] = {}
@@ -87,7 +91,7 @@ class Writer:
         self._open()
 
     def _open(self) -> None:
-        connection = open_writer(self._path, max_value_bytes=self._max_value_bytes)
+        connection = open_writer(self._path, max_value_bytes=self.options.max_value_bytes)
         images, capture = open_reader(self._path), Capture(connection)
         self.connection, self.images, self.capture = connection, images, capture
 
@@ -107,6 +111,9 @@ class Writer:
                 self._begin()
                 transaction = Transaction(self)
                 yield transaction
+            except apsw.Error as error:
+                told = write_error(error, self.connection, self._path, self.options.size_limit)
+                raise told from error
             finally:
                 self._end()
 
@@ -148,6 +155,8 @@ class Writer:
             self._has_present_format = False
         if not self._has_present_format and upgrade(self.connection, self._path):
             self.schema_changes()
+        if self.options.size_limit is not None:
+            bound(self.connection, self.options.size_limit)
         self.capture.begin()
         sql.run(self.images, "BEGIN")
 
@@ -248,9 +257,10 @@ class Transaction:
 
     def finish(self, call: Call, change: Change) -> WriteResult:
         """Write the event of what happened and commit; commit nothing if nothing happened."""
-        effects = [*self._captured()] if change.effects is None else change.effects
+        effects = [*(self._captured() if change.effects is None else change.effects)]
         if not effects and not change.rows_changed:
             return WriteResult(None, None, warnings=change.warnings)
+        effects += self._expired(effects)
         salt = secrets.token_bytes(SALT_BYTES)
         intent = call.intent(salt, table=change.table)
         event = Event(intent, effects, change.outcome())
@@ -268,12 +278,23 @@ class Transaction:
         self.commit()
         return _result_of(event, self.position)
 
+    def _expired(self, effects: Sequence[Effect]) -> list[Effect]:
+        """What this operation pushes beyond the horizon, and what goes with that."""
+        kept = self._writer.options.max_operations
+        if kept is None or not log.can_be_undone(effects):
+            return []
+        expired = horizon.expiry(self.connection, self.position.seq + 1, kept)
+        if expired is None:
+            return []
+        self.replay([expired])
+        return [expired]
+
     def _moved_to(self, header: Header, record: Record) -> None:
         self._header = header
         self.position = Position(header.seq, record.digest)
 
     def _expect_schema_changes(self, effects: Sequence[Effect]) -> None:
-        if any(isinstance(effect, SchemaChanged | Hidden | Shown) for effect in effects):
+        if any(map(_is_about_schema, effects)):
             self._writer.schema_changes()
 
     def commit(self) -> None:
@@ -289,6 +310,12 @@ class Transaction:
             tables = ((self.table(name), rowids) for name, rowids in touched.items())
             yield from alterations.net_rows(before, after, tables)
         yield from images.sequences_changed(images.sequences(before), images.sequences(after))
+
+
+def _is_about_schema(effect: Effect) -> bool:
+    if isinstance(effect, Expired):
+        return bool(effect.stores)
+    return isinstance(effect, SchemaChanged | Hidden | Shown)
 
 
 def _payload_of(event: Event, salt: bytes) -> bytes:
