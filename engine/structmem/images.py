@@ -75,10 +75,16 @@ def read_all(
         raise _not_text(table, error) from None
 
 
+def has_sequences(connection: apsw.Connection) -> bool:
+    """Whether there is a place for counters: SQLite makes it with the first table that has one."""
+    there = "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'"
+    return sql.first(connection, there) is not None
+
+
 def sequences(connection: apsw.Connection) -> Mapping[str, int | None]:
     """The AUTOINCREMENT counters, which move without any row that a trigger could see."""
-    there = sql.first(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'")
-    rows = sql.rows(connection, "SELECT name, seq FROM sqlite_sequence") if there else []
+    found = has_sequences(connection)
+    rows = sql.rows(connection, "SELECT name, seq FROM sqlite_sequence") if found else []
     return dict(cast("list[tuple[str, int | None]]", rows))
 
 

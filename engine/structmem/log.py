@@ -15,7 +15,7 @@ Invariants:
   (an undo itself, a new epoch). It follows from the events alone, so every replica agrees.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import apsw
 from msgspec import Struct
@@ -68,6 +68,11 @@ def create_tables(connection: apsw.Connection) -> None:
 # -- facts about the memory ----------------------------------------------------------------------
 
 
+def facts(connection: apsw.Connection) -> dict[str, str | int]:
+    """All of them, in one look."""
+    return dict(sql.rows(connection, "SELECT key, value FROM main._structmem_meta"))
+
+
 def meta(connection: apsw.Connection, key: str) -> str | int | None:
     row = sql.first(connection, "SELECT value FROM main._structmem_meta WHERE key = ?", (key,))
     return row[0] if row else None
@@ -78,7 +83,11 @@ def set_meta(connection: apsw.Connection, key: str, value: str | int) -> None:
 
 
 def epoch(connection: apsw.Connection) -> int:
-    value = meta(connection, "epoch")
+    return epoch_in(facts(connection))
+
+
+def epoch_in(found: Mapping[str, str | int]) -> int:
+    value = found.get("epoch")
     invariant(isinstance(value, int), "every memory has an epoch")
     return int(value or 0)
 

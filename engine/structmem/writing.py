@@ -86,6 +86,7 @@ class Writer:
         self._lock = Lock()
         self._schema_version: int | None = None
         self._tables: dict[str, Table] = {}
+        self._has_sequences: bool | None = None
         self._committed = self.schema_is_changing = self._closed = False
         self._has_present_format = False
         self._open()
@@ -123,6 +124,13 @@ class Writer:
             self._tables[name] = schema.load_table(self.connection, name)
         return self._tables[name]
 
+    def has_sequences(self) -> bool:
+        """Whether any table ever had an AUTOINCREMENT counter; asked at the end of a transaction,
+        and only again when the schema has changed."""
+        if self._has_sequences is None:
+            self._has_sequences = images.has_sequences(self.connection)
+        return self._has_sequences
+
     def schema_changes(self) -> None:
         """In this transaction, by ourselves: to be called before and after."""
         self.capture.disarm()
@@ -131,6 +139,7 @@ class Writer:
 
     def _forget_schema(self) -> None:
         self._tables.clear()
+        self._has_sequences = None
         self.capture.schema_changed()
 
     def commit(self) -> None:
@@ -187,14 +196,15 @@ class Transaction:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self.connection = writer.connection
-        head = log.head(writer.images)
+        # The first look of the image reader, which begins its snapshot.
+        head, self._facts = log.head(writer.images), log.facts(writer.images)
         self.position = head.position
         self._header = head.header
         self._remade: set[str] = set()
 
     def require_primary(self) -> None:
         """Raise `ReadOnly` on a replica: its records come from the primary, and only from there."""
-        if log.meta(self.connection, "role") != "primary":
+        if self._facts.get("role") != "primary":
             raise ReadOnly(
                 "This memory is a replica; it takes changes from its primary alone.",
                 hint="Write to the primary.",
@@ -270,7 +280,7 @@ class Transaction:
             payload=payload,
             kind=call.operation,
             at_us=max(time.time_ns() // 1000, self._header.at_us if self._header else 0),
-            epoch=log.epoch(self.connection),
+            epoch=log.epoch_in(self._facts),
         )
         header = decode_header(record.header)
         log.append(self.connection, record, header, event)
@@ -309,7 +319,8 @@ class Transaction:
         else:
             tables = ((self.table(name), rowids) for name, rowids in touched.items())
             yield from alterations.net_rows(before, after, tables)
-        yield from images.sequences_changed(images.sequences(before), images.sequences(after))
+        if self._writer.has_sequences():
+            yield from images.sequences_changed(images.sequences(before), images.sequences(after))
 
 
 def _is_about_schema(effect: Effect) -> bool:
