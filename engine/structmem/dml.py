@@ -107,7 +107,7 @@ def delete(tx: Transaction, table: Table, rowids: Sequence[int]) -> Change:
 
 def _columns_of(table: Table, names: Sequence[str]) -> list[ColumnInfo]:
     """The columns as the table spells them. Raises for one that is unknown, computed, or twice."""
-    found: list[ColumnInfo] = []
+    found: dict[str, ColumnInfo] = {}
     for name in names:
         column = table.column(name)
         if column is None:
@@ -116,10 +116,10 @@ def _columns_of(table: Table, names: Sequence[str]) -> list[ColumnInfo]:
             raise InvalidCall(
                 f"Column {column.name!r} of {table.name!r} is computed and cannot be written."
             )
-        if column in found:
+        if column.name in found:
             raise InvalidCall(f"Column {column.name!r} is given twice: names ignore ASCII case.")
-        found.append(column)
-    return found
+        found[column.name] = column
+    return list(found.values())
 
 
 def _no_such_column(table: Table, name: str) -> NoSuchColumn:

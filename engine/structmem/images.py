@@ -49,9 +49,8 @@ def read(
     """The rows that are there, `(rowid, value, …)`, in the order of `rowids`."""
     if not rowids:
         return
-    columns = "".join(f", t.{quote(name)}" for name in table.stored)
     statement = (
-        f"SELECT t.{table.rowid_name}{columns} FROM carray(?) AS wanted"
+        f"SELECT {table.image} FROM carray(?) AS wanted"
         f" CROSS JOIN main.{quote(table.name)} AS t ON t.{table.rowid_name} = wanted.value"
     )
     try:

@@ -7,6 +7,7 @@ Our own tables begin with `_structmem_` and are left out of everything that this
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Literal
 
 import apsw
@@ -39,7 +40,7 @@ class UniqueIndex(Struct, frozen=True):
     plain: bool
 
 
-class Table(Struct, frozen=True):
+class Table(Struct, frozen=True, dict=True):
     """An ordinary table of the user's.
 
     `rowid_name` is an SQL identifier (quoted) that means the rowid, whatever the columns are
@@ -53,14 +54,22 @@ class Table(Struct, frozen=True):
     integer_key: str | None
     unique: tuple[UniqueIndex, ...]
 
-    @property
+    @cached_property
     def stored(self) -> list[str]:
         """The columns that hold values of their own, in order."""
         return [column.name for column in self.columns if not column.generated]
 
+    @cached_property
+    def image(self) -> str:
+        """SQL for the rowid and the stored columns of the table under the alias `t`."""
+        return ", ".join([f"t.{self.rowid_name}", *(f"t.{quote(name)}" for name in self.stored)])
+
     def column(self, name: str) -> ColumnInfo | None:
-        wanted = fold(name)
-        return next((column for column in self.columns if fold(column.name) == wanted), None)
+        return self._by_name.get(fold(name))
+
+    @cached_property
+    def _by_name(self) -> dict[str, ColumnInfo]:
+        return {fold(column.name): column for column in self.columns}
 
 
 class SchemaObject(Struct, frozen=True):
