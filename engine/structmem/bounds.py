@@ -77,10 +77,11 @@ def too_long(value_bytes: int) -> QueryLimit:
     )
 
 
-def too_complex() -> QueryLimit:
+def too_complex(why: str | None = None) -> QueryLimit:
+    """The error for SQL that SQLite cannot, or may not, compile. `why` is what SQLite says."""
+    limit = why or f"it compiles to more than {VDBE_OP_MAX:,} steps"
     return QueryLimit(
-        f"The SQL is too long or too deeply nested: it compiles to more than {VDBE_OP_MAX:,} "
-        "steps.",
+        f"The SQL is too long or too deeply nested: {limit}.",
         hint="Split it, pass long lists as one JSON parameter and read them with json_each(?), or "
         "use fewer nested views.",
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import apsw
 
+from structmem.bounds import too_complex
 from structmem.errors import InvalidCall, NoSuchColumn, NoSuchTable, QueryLimit, WriteInQuery
 from structmem.guard import CHECKS, Action, Seen
 from structmem.identifiers import fold, nearest
@@ -20,6 +21,11 @@ _NAMES_LISTED_MAX = 20
 _NO_TABLE = re.compile(r"no such table: (?P<name>.*)", re.DOTALL)
 _NO_COLUMN = re.compile(
     r"no such column: (?P<name>.*?)(?P<quoted> - should this be a string literal .*)?", re.DOTALL
+)
+
+# What SQLite says of SQL beyond one of its limits: each is told in other words.
+_BEYOND_LIMIT = re.compile(
+    r"(?i)too (many|large|deep)|recursion limit|stack overflow|at most \d+|number must be between"
 )
 
 # The first two words of a statement, past comments. It only chooses a hint.
@@ -150,6 +156,8 @@ def explain(error: apsw.Error, text: str, seen: Seen, columns: Columns) -> Inval
             f"A pattern of LIKE or GLOB is longer than {LIKE_PATTERN_BYTES_MAX} bytes.",
             hint="To find a long text write instr(column, text) > 0.",
         )
+    if _BEYOND_LIMIT.search(message):
+        return too_complex(message)
     return _refused(message)
 
 
