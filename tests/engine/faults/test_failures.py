@@ -4,6 +4,7 @@
 """
 
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,6 +98,7 @@ def test_c53_a_forked_child_can_do_no_harm(things: StructuredMemory, call: str) 
     with session.writer().transaction() as tx:
         child = os.fork()
         if child == 0:
+            signal.alarm(20)  # a child that waits for a lock would wait for ever
             os._exit(0 if _is_forked(lambda: IN_A_CHILD[call](things)) else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         sql.run(tx.connection, "SELECT 1")
