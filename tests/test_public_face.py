@@ -21,6 +21,7 @@ METHODS = {
     "create_table",
     "delete",
     "describe",
+    "destroy",
     "history",
     "id",
     "insert",

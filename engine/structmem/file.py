@@ -28,13 +28,17 @@ from structmem.connection import (
     roll_back,
     translated,
 )
-from structmem.errors import InvalidCall, NotAMemory, shown
+from structmem.errors import Busy, InvalidCall, NotAMemory, shown
 from structmem.limits import BUSY_TIMEOUT_MS
+from structmem.process import forked
 from structmem.size import write_error
 from structmem.upgrade import FILE_FORMAT, check_format
 
 APPLICATION_ID: Final = 0x534D656D
 """`SMem`; see https://www.sqlite.org/pragma.html#pragma_application_id."""
+
+DESTROYED: Final = b"The structmem memory in this file is being destroyed.\n"
+"""Stands in the place of a memory while its side files are deleted (see `removal`)."""
 
 Role = Literal["primary", "replica"]
 
@@ -58,7 +62,7 @@ def ensure_memory(path: Path, *, memory_id: str | None = None, role: Role = "pri
 
 def check_memory(path: Path) -> None:
     """Raise `NotAMemory` unless `path` is an existing memory; changes nothing."""
-    if not _exists(path):
+    if not exists(path):
         raise NotAMemory(f"There is no file {path}.", hint="Check the path.")
     with translated(path):
         connection = open_reader(path)
@@ -113,12 +117,31 @@ def _is_memory(connection: apsw.Connection, path: Path) -> bool:
 
 
 class PrivateDirectory:
-    """A directory that nobody else may enter. It goes with its owner, but only in the process that
-    made it: a forked child that ends must not take it from its parent."""
+    """A directory that nobody else may enter, with a name that nobody can foresee.
 
-    def __init__(self, owner: object) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="structmem-"))
-        self.remove = weakref.finalize(owner, _remove_in, os.getpid(), self.path)
+    It goes with its owner, but only in the process that made it: a forked child that ends must not
+    take it from its parent.
+    """
+
+    def __init__(self) -> None:
+        self.path: Final = Path(tempfile.gettempdir()) / f"structmem-{secrets.token_hex(16)}"
+        self._removal: weakref.finalize[..., object] | None = None
+
+    def make(self, owner: object) -> None:
+        """Make it, unless it is there. Raises `ForkedProcess` if a relative of ours made it."""
+        if self._removal is not None:
+            return
+        try:
+            self.path.mkdir(mode=0o700)
+        except FileExistsError:
+            raise forked("A memory in :memory:") from None
+        except OSError as error:
+            raise InvalidCall(f"{self.path} cannot be created: {error.strerror}.") from error
+        self._removal = weakref.finalize(owner, _remove_in, os.getpid(), self.path)
+
+    def remove(self) -> None:
+        if self._removal is not None:
+            self._removal()
 
 
 def _remove_in(process: int, directory: Path) -> None:
@@ -128,12 +151,7 @@ def _remove_in(process: int, directory: Path) -> None:
 
 def _create_empty(path: Path) -> None:
     """Create the file readable by its owner only; SQLite gives its side files the same mode."""
-    if _exists(path):
-        if path.stat().st_size == 0 and _size(path.with_name(path.name + "-wal")):
-            raise NotAMemory(
-                f"{path} is empty but its write-ahead log is not: the file was damaged.",
-                hint="Restore it from a backup; do not delete the log.",
-            )
+    if exists(path):
         return
     if not path.parent.is_dir():
         raise InvalidCall(f"The directory {path.parent} does not exist.", hint="Create it first.")
@@ -145,8 +163,9 @@ def _create_empty(path: Path) -> None:
         raise InvalidCall(f"{path} cannot be created: {error.strerror}.") from error
 
 
-def _exists(path: Path) -> bool:
-    """Whether there is a file. Raises for a path that cannot have one."""
+def exists(path: Path) -> bool:
+    """Whether there is a file. Raises for a path that cannot have one, and for what is left of a
+    memory."""
     try:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -156,6 +175,17 @@ def _exists(path: Path) -> bool:
         raise InvalidCall(why, hint="Check the path.") from error
     if not stat.S_ISREG(found.st_mode):
         raise NotAMemory(f"{path} is not a file.", hint="Give the memory a file of its own.")
+    if found.st_size == len(DESTROYED):  # no database has this size
+        raise Busy(
+            f"{path} is being destroyed.",
+            hint="Try again in a moment. If it stays so, a process died in the middle of that: "
+            "delete the file.",
+        )
+    if found.st_size == 0 and _size(path.with_name(path.name + "-wal")):
+        raise NotAMemory(
+            f"{path} is empty but its write-ahead log is not: the file was damaged.",
+            hint="Restore it from a backup; do not delete the log.",
+        )
     return True
 
 

@@ -153,6 +153,16 @@ class StructuredMemory:
         """
         self._opening.close()
 
+    def destroy(self) -> None:
+        """Delete the file, with its side files, and everything in it for good.
+
+        The memory stays open: its next call makes an empty one, with a new `id`. Calls that run in
+        other threads finish with what was there or get `Busy`; other processes that have it open
+        get `NotAMemory`. Raises `ReadOnly`, and `NotAMemory` for a file that is none, which is left
+        as it is.
+        """
+        self._opening.destroy()
+
     def __enter__(self) -> Self:
         return self
 

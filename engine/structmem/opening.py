@@ -10,14 +10,14 @@ Invariants:
 
 import logging
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from structmem import file
+from structmem import file, removal
 from structmem.connection import closed
-from structmem.errors import StructMemError
+from structmem.errors import Busy, NotAMemory, ReadOnly
 from structmem.options import Options
 from structmem.process import Process
 from structmem.session import Session
@@ -43,7 +43,7 @@ class Opening:
 
     def _locate(self, path: str) -> Path:
         if path == ":memory:":  # SQLite's own in-memory files have no snapshots
-            self._private = file.PrivateDirectory(self)
+            self._private = file.PrivateDirectory()
             return self._private.path / "memory.db"
         return Path(path).absolute()
 
@@ -56,6 +56,12 @@ class Opening:
         try:
             session.check()
             yield session
+        except NotAMemory as error:
+            if self._was_destroyed(session):
+                raise Busy(
+                    f"{self.path.name} was destroyed while this call began.", hint="Call again."
+                ) from error
+            raise
         finally:
             self._leave(session)
 
@@ -69,24 +75,55 @@ class Opening:
         if not in_use:
             self._end(session)
 
+    def destroy(self) -> None:
+        """Delete the file with its side files; the next call begins with an empty one. Calls that
+        run go on with the old one, or get `Busy`."""
+        self._check_process()
+        if self._options.read_only:
+            raise ReadOnly(f"{self.path.name} was opened for reading only.")
+        with self._lock:
+            self._check_open()
+            session = self._session
+        if session is not None and file.exists(self.path):
+            session.check()
+        # While we wait for the write lock, no lock of ours is held: who has it may need one.
+        with removal.locked(self.path) as found, self._lock:
+            self._check_open()
+            if found:
+                removal.delete(self.path)
+            session = self._retire()
+            in_use = session is not None and session.users > 0
+        if not in_use:
+            self._end(session)
+
+    def _was_destroyed(self, session: Session) -> bool:
+        with self._lock:
+            return session is not self._session and not self._closed
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise closed(self.path)
+
     def _enter(self) -> Session:
         self._check_process()
         with self._lock:
-            if self._closed:
-                raise closed(self.path)
+            self._check_open()
             if self._session is None:
-                self._session = Session(self.path, self._options)
+                self._session = self._begin()
             self._session.users += 1
             return self._session
+
+    def _begin(self) -> Session:
+        if self._private is not None:
+            self._private.make(self)
+        return Session(self.path, self._options)
 
     def _leave(self, session: Session) -> None:
         with self._lock:
             session.users -= 1
             last = session.users == 0 and session is not self._session
         if last:
-            # The call has its answer. Side files that stay behind do no harm.
-            with suppress(StructMemError):
-                self._end(session)
+            self._end(session)
 
     def _retire(self) -> Session | None:
         """Let the next call begin another session."""

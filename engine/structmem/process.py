@@ -24,7 +24,12 @@ class Process:
         if self._pid is None:
             self._pid = here
         elif self._pid != here:
-            raise ForkedProcess(
-                f"{what} was in use before fork(); this process must not use it.",
-                hint="Make one of your own in the child process.",
-            )
+            raise forked(what)
+
+
+def forked(what: str) -> ForkedProcess:
+    """The error for use on the wrong side of a fork."""
+    return ForkedProcess(
+        f"{what} was in use before fork(); this process must not use it.",
+        hint="Make one of your own in this process.",
+    )

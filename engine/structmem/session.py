@@ -8,6 +8,7 @@ Invariants:
 - Model SQL runs on guarded readers, our own on plain ones; a connection never serves both.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
@@ -15,7 +16,7 @@ import apsw
 
 from structmem import file
 from structmem.connection import closed, open_reader
-from structmem.errors import NotAMemory, ReadOnly
+from structmem.errors import NotAMemory, ReadOnly, StructMemError
 from structmem.options import Options
 from structmem.pool import Pool
 from structmem.reading import GuardedReader
@@ -61,7 +62,7 @@ class Session:
         with self._lock:
             self._check_open()
             if self._writer is None:
-                self._writer = Writer(self.path, self._options)
+                self._writer = Writer(self.path, self._options, check=self.check)
             return self._writer
 
     def close(self) -> None:
@@ -75,7 +76,9 @@ class Session:
         if writer is not None:
             writer.close()
         elif not self._options.read_only and self._is_in_place():
-            file.tidy(self.path)
+            # What stays behind does no harm; and the file may be another one by now.
+            with suppress(StructMemError):
+                file.tidy(self.path)
 
     def _is_in_place(self) -> bool:
         found = file.identity(self.path)

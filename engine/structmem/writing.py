@@ -17,7 +17,7 @@ Invariants:
 
 import secrets
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
@@ -78,11 +78,16 @@ class Change(Struct, frozen=True):
 
 class Writer:
     """Opened at the first write. Its transactions are serialised here between threads, and by
-    SQLite's write lock between processes."""
+    SQLite's write lock between processes.
 
-    def __init__(self, path: Path, options: Options) -> None:
+    `check` raises when the file must not be written any more. It is called once the lock is held:
+    whoever destroys the file holds it too.
+    """
+
+    def __init__(self, path: Path, options: Options, *, check: Callable[[], None]) -> None:
         self._path = path
         self.options = options
+        self._check = check
         self._lock = Lock()
         self._schema_version: int | None = None
         self._tables: dict[str, Table] = {}
@@ -162,6 +167,7 @@ class Writer:
             self._schema_version = self._replace_stale(version)
             self._forget_schema()
             self._has_present_format = False
+        self._check()
         if not self._has_present_format and upgrade(self.connection, self._path):
             self.schema_changes()
         if self.options.size_limit is not None:
