@@ -12,6 +12,7 @@ from msgspec import Struct
 from structmem import Column, StructuredMemory, open_replica, sql
 from tests.benchmarks import bare
 from tests.benchmarks.rounds import Case, Prepare, Work
+from tests.engine.conftest import writer_of
 
 _COLUMNS = (Column("id", "INTEGER", primary_key=True), Column("name", "TEXT"), Column("score"))
 _NAME = "Ada Lovelace, mathematician"
@@ -57,7 +58,7 @@ class _Files(Struct, frozen=True):
 
     def synchronous(self, setting: str) -> None:
         """On both sides. The product has no such setting: what it reports is on disk."""
-        writer = self.memory._open().writer()  # pyright: ignore[reportPrivateUsage]
+        writer = writer_of(self.memory)
         for connection in (self.bare, writer.connection):
             sql.pragma(connection, "synchronous", setting)
 

@@ -13,6 +13,7 @@ import pytest
 
 from structmem import StructuredMemory, sql
 from structmem.identifiers import quote
+from structmem.session import Session
 from structmem.writing import Writer
 
 Dump = dict[str, list[tuple[object, ...]]]
@@ -48,8 +49,13 @@ def raw(memory: StructuredMemory) -> apsw.Connection:
 
 def writer_of(memory: StructuredMemory) -> Writer:
     """What writes for this memory, for a test that looks at it or gets in its way."""
+    return session_of(memory).writer()
+
+
+def session_of(memory: StructuredMemory) -> Session:
+    """All connections that this memory has open, until it is closed."""
     with memory._opening.session() as session:  # pyright: ignore[reportPrivateUsage] # has no other door
-        return session.writer()
+        return session
 
 
 def dump(memory: StructuredMemory, *, internal: bool = False) -> Dump:

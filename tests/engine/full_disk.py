@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Final
 
 from structmem import Column, Full, Position, StructuredMemory, sql
-from tests.engine.conftest import dump, raw
+from tests.engine.conftest import dump, raw, writer_of
 
 Write = Callable[[StructuredMemory], object]
 
@@ -141,7 +141,7 @@ class Sweep:
         position, heard = self._memory.position(), len(self._heard)
         if self._ends_well(write.__name__, size, write):
             return True
-        writer = self._memory._open().writer()  # pyright: ignore[reportPrivateUsage] # seen nowhere else
+        writer = writer_of(self._memory)
         assert not writer.connection.in_transaction
         assert dump(self._memory, internal=True) == before
         assert self._memory.position() == position

@@ -113,7 +113,7 @@ def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
     with StructuredMemory(tmp_path / "a.db") as memory:
         memory.position()
     connection = apsw.Connection(str(tmp_path / "a.db"))
-    sql.pragma(connection, "user_version", 1)
+    sql.pragma(connection, "user_version", 99)
     connection.close()
     with StructuredMemory(tmp_path / "a.db") as memory, pytest.raises(FormatTooNew):
         memory.destroy()

@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 from structmem import Column, StructMemError, StructuredMemory, sql
-from tests.engine.conftest import dump
+from tests.engine.conftest import dump, session_of
 
 # Read like this they change nothing. (Some are read from the file; they must stay as well.)
 _SETTINGS = (
@@ -116,7 +116,7 @@ def _connections(
     memory: StructuredMemory,
 ) -> Iterator[tuple[apsw.Connection, AbstractContextManager[None]]]:
     """Every connection that the memory holds, and the block in which it runs our statements."""
-    session = memory._open()  # pyright: ignore[reportPrivateUsage]
+    session = session_of(memory)
     writer = session.writer()
     yield writer.connection, nullcontext()
     yield writer.images, nullcontext()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from structmem import Column, ForkedProcess, Full, QueryLimit, StructuredMemory, sql
-from tests.engine.conftest import dump
+from tests.engine.conftest import dump, writer_of
 from tests.engine.faults.conftest import make_things, refused
 
 ENDLESS = (
@@ -67,7 +67,7 @@ def test_c14_a_full_disk_leaves_nothing(
 @contextmanager
 def _no_room(memory: StructuredMemory) -> Generator[None]:
     """The file cannot grow by more than a page."""
-    writer = memory._open().writer().connection  # pyright: ignore[reportPrivateUsage]
+    writer = writer_of(memory).connection
     before = sql.pragma(writer, "max_page_count")
     sql.pragma(writer, "max_page_count", sql.pragma(writer, "page_count") + 1)
     try:
@@ -93,9 +93,8 @@ IN_A_CHILD: dict[str, Callable[[StructuredMemory], object]] = {
 @pytest.mark.parametrize("call", IN_A_CHILD)
 def test_c53_a_forked_child_can_do_no_harm(things: StructuredMemory, call: str) -> None:
     """M4: not even to a parent that is in the middle of a transaction."""
-    session = things._open()  # pyright: ignore[reportPrivateUsage]
     before = dump(things)
-    with session.writer().transaction() as tx:
+    with writer_of(things).transaction() as tx:
         child = os.fork()
         if child == 0:
             signal.alarm(20)  # a child that waits for a lock would wait for ever
