@@ -15,6 +15,13 @@ FACES = ["structmem_journal", "structmem", "structmem_replicator"]
 
 # The names of the memory's methods are fixed by its contract; these are the ones there are so far.
 METHODS = {
+    "revert_to",
+    "redo",
+    "execute",
+    "drop_table",
+    "drop_index",
+    "create_index",
+    "add_column",
     "acting_as",
     "apply",
     "close",
@@ -38,7 +45,20 @@ METHODS = {
 }
 # What the replicator needs beside them, because it stands on the public face like everyone.
 METHODS_FOR_REPLICATORS = {"bookmark", "epoch", "label", "position_at", "role"}
-WRITES = ["create_table", "delete", "insert", "undo", "update"]
+WRITES = [
+    "add_column",
+    "create_index",
+    "create_table",
+    "delete",
+    "drop_index",
+    "drop_table",
+    "execute",
+    "insert",
+    "redo",
+    "revert_to",
+    "undo",
+    "update",
+]
 
 FIELDS = {
     "Column": [

@@ -108,10 +108,11 @@ def _with_all_rows(
     touched: Mapping[str, Sequence[int]],
     remade: AbstractSet[str],
 ) -> dict[str, Sequence[int]]:
-    """`touched`, with every row of those remade tables that are there before and after."""
-    both = remade & {*schema.names_of(before, "table")} & {*schema.names_of(after, "table")}
-    rows = {name: {*_rowids(before, name), *_rowids(after, name)} for name in both}
-    return {**touched, **{name: sorted(rowids) for name, rowids in rows.items()}}
+    """`touched`, of tables that are there before and after; of remade ones every row."""
+    both = {*schema.names_of(before, "table")} & {*schema.names_of(after, "table")}
+    rows = {name: {*_rowids(before, name), *_rowids(after, name)} for name in both & remade}
+    found = {name: rowids for name, rowids in touched.items() if name in both}
+    return {**found, **{name: sorted(rowids) for name, rowids in rows.items()}}
 
 
 def _rowids(connection: apsw.Connection, name: str) -> Iterator[int]:

@@ -121,14 +121,33 @@ class Watch:
 
 def restrict(connection: apsw.Connection, bounds: Bounds) -> None:
     """Set SQLite's own limits for SQL that a model wrote."""
-    # One step on one value has no look in between: its length is what bounds it.
-    connection.limit(apsw.SQLITE_LIMIT_LENGTH, bounds.value_bytes)
-    # Nested views and long lists would compile for seconds, which no progress handler sees.
-    connection.limit(apsw.SQLITE_LIMIT_VDBE_OP, VDBE_OP_MAX)
-    connection.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, LIKE_PATTERN_BYTES_MAX)
-    # The guard refuses ATTACH too; a limit of none holds without it.
-    connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
-    connection.limit(apsw.SQLITE_LIMIT_WORKER_THREADS, 0)
+    for limit, value in _limits(bounds).items():
+        connection.limit(limit, value)
+
+
+@contextmanager
+def restricted(connection: apsw.Connection, bounds: Bounds) -> Generator[None]:
+    """The same limits for a while, on a connection that has others."""
+    before = {limit: connection.limit(limit) for limit in _limits(bounds)}
+    restrict(connection, bounds)
+    try:
+        yield
+    finally:
+        for limit, value in before.items():
+            connection.limit(limit, value)
+
+
+def _limits(bounds: Bounds) -> dict[int, int]:
+    return {
+        # One step on one value has no look in between: its length is what bounds it.
+        apsw.SQLITE_LIMIT_LENGTH: bounds.value_bytes,
+        # Nested views and long lists would compile for seconds, which no progress handler sees.
+        apsw.SQLITE_LIMIT_VDBE_OP: VDBE_OP_MAX,
+        apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: LIKE_PATTERN_BYTES_MAX,
+        # The guards refuse ATTACH too; a limit of none holds without them.
+        apsw.SQLITE_LIMIT_ATTACHED: 0,
+        apsw.SQLITE_LIMIT_WORKER_THREADS: 0,
+    }
 
 
 def longest_value(program: Sequence[Instruction], at_most: int) -> int:

@@ -25,7 +25,8 @@ from typing import Any, Final
 
 import apsw
 
-from structmem import sql
+from structmem import schema, sql
+from structmem.errors import InvalidCall
 from structmem.identifiers import INTERNAL_PREFIX, fold, is_internal, quote
 from structmem.schema import Table
 from structmem_journal import invariant
@@ -128,13 +129,16 @@ class Capture:
         return function
 
     def _compile(self, statement: str) -> Iterator[str]:
-        written: list[tuple[str | None, str | None]] = []
+        written: set[str] = set()
+        ours: set[str] = set()
 
         def note(
-            action: int, name: str | None, _column: str | None, db: str | None, _by: str | None
+            action: int, name: str | None, _column: str | None, db: str | None, by: str | None
         ) -> int:
-            if action in _WRITES:
-                written.append((name, db))
+            if name and db == "main" and is_internal(name):
+                ours.add(by or name)
+            elif name and db == "main" and action in _WRITES:
+                written.add(name)
             return apsw.SQLITE_OK
 
         self._connection.authorizer = note
@@ -142,8 +146,13 @@ class Capture:
             next(sql.compiled(self._connection, statement))
         finally:
             self._connection.authorizer = None
-        for name, db in written:
-            if name and db == "main" and _is_users(name):
+        for trigger in ours:
+            raise InvalidCall(
+                f"The trigger {trigger!r} uses tables of the memory's own; nothing was changed.",
+                hint="Drop it with `execute`.",
+            )
+        for name in written:
+            if _is_users(name) and not schema.is_view(self._connection, name):
                 yield name
 
     def _on_change(self, change: apsw.PreUpdate) -> None:

@@ -68,7 +68,7 @@ _SETTINGS = frozenset(
 CHECKS = frozenset(["foreign_key_check", "integrity_check", "quick_check"])
 """PRAGMAs whose value is the table to look at. Without one they would look at our own tables."""
 
-_TABLE_FUNCTIONS = frozenset(["json_each", "json_tree"])
+TABLE_FUNCTIONS = frozenset(["json_each", "json_tree"])
 
 # Side effects, or parts of table kinds that a memory does not have: some of these run SQL of their
 # own or take time that grows with the square of their input.
@@ -102,7 +102,7 @@ class Names(Struct, frozen=True):
             return Place.SCHEMA
         if name in self.tables or name == "sqlite_sequence":
             return Place.DATA
-        if name in self.views or name in _TABLE_FUNCTIONS:
+        if name in self.views or name in TABLE_FUNCTIONS:
             return Place.ANYWHERE
         if name.startswith("pragma_"):
             return _place_of_pragma(name.removeprefix("pragma_"))
@@ -196,7 +196,7 @@ class Guard(Gate):
             case apsw.SQLITE_READ:
                 place = self._names.place_of(action.first or "", action.second or "")
                 return self._may_go_to(place, action.first)
-            case apsw.SQLITE_FUNCTION if _is_harmless(action.second or ""):
+            case apsw.SQLITE_FUNCTION if is_harmless(action.second or ""):
                 return True
             case apsw.SQLITE_PRAGMA:
                 return self._allows_pragma(action)
@@ -225,6 +225,7 @@ class Guard(Gate):
         return False
 
 
-def _is_harmless(function: str) -> bool:
+def is_harmless(function: str) -> bool:
+    """Whether SQL of a model may call it."""
     name = fold(function)
     return name not in _FUNCTIONS_REFUSED and not name.startswith(_FUNCTION_FAMILIES_REFUSED)

@@ -25,11 +25,13 @@ from structmem.arguments import (
     check_timeout,
     check_whole,
 )
+from structmem.bounds import Bounds
 from structmem.calls import Call, check_call_id, check_table, check_text
 from structmem.columns import check_column, check_columns, check_description
 from structmem.conditions import check_condition, matching_rowids
 from structmem.connection import translate, translated
 from structmem.errors import ConstraintFailed, Diverged, FormatTooNew, InvalidCall, shown
+from structmem.execution import execute
 from structmem.identifiers import check_name
 from structmem.limits import (
     MAX_VALUE_BYTES,
@@ -41,6 +43,7 @@ from structmem.misfits import Misfit
 from structmem.opening import Listener, Opening
 from structmem.options import Options
 from structmem.reading import GuardedReader
+from structmem.reading import check_text as check_sql
 from structmem.results import (
     Column,
     Operation,
@@ -394,6 +397,32 @@ class StructuredMemory:
         def work(tx: Transaction) -> Change:
             found = tx.table(name)
             return dml.delete(tx, found, self._matching(found, condition, values))
+
+        return self._write(call, work)
+
+    def execute(
+        self,
+        sql: str,
+        params: Parameters = (),
+        *,
+        reason: str | None = None,
+        call_id: str | None = None,
+    ) -> WriteResult:
+        """Run any SQL that changes rows or the schema: one statement with `params`, or several.
+
+        This bypasses every permission on single operations. The SQL is journaled with its effects,
+        and never run again: undo, replay and replicas work with those. It cannot end the
+        transaction, attach files, make temporary objects, virtual tables or tables WITHOUT ROWID,
+        or set PRAGMAs. Rows that statements return are dropped. `rows_changed` counts the rows that
+        the statements changed themselves. Raises `QueryLimit` beyond `query_timeout`.
+        """
+        text = check_sql(sql)
+        values = check_parameters(params, self._max_value_bytes)
+        call = self._call("execute", None, reason, call_id, sql=text, params=values)
+        bounds = Bounds.allowing(self._max_value_bytes)
+
+        def work(tx: Transaction) -> Change:
+            return execute(tx, text, values, bounds=bounds, timeout=self._query_timeout)
 
         return self._write(call, work)
 

@@ -69,7 +69,7 @@ class GuardedReader:
         self.bounds: Final = Bounds.allowing(max_value_bytes)
         with translated(path):
             connection = open_for_queries(path, self.bounds)
-            self._modules = _modules(connection)
+            self._modules = schema.modules(connection)
         self.sandbox: Final = Sandbox(connection, Guard(elsewhere=[Place.SCHEMA]))
         self._schema_version: int | None = None
         self._objects: list[schema.SchemaObject] = []
@@ -254,11 +254,6 @@ def open_for_queries(path: Path, bounds: Bounds) -> apsw.Connection:
     functions.register(connection, bounds.value_bytes)
     restrict(connection, bounds)
     return connection
-
-
-def _modules(connection: apsw.Connection) -> frozenset[str]:
-    listed = sql.rows(connection, "SELECT name FROM pragma_module_list")
-    return frozenset(fold(name) for (name,) in listed)
 
 
 def check_text(text: object) -> str:

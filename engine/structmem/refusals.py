@@ -11,14 +11,15 @@ import apsw
 
 from structmem.bounds import too_complex
 from structmem.errors import InvalidCall, NoSuchColumn, NoSuchTable, QueryLimit, WriteInQuery
-from structmem.guard import CHECKS, Action, Seen
-from structmem.identifiers import fold, nearest
+from structmem.guard import CHECKS, SCHEMA_TABLES, Action, Seen
+from structmem.identifiers import INTERNAL_PREFIX, fold, nearest
 from structmem.limits import LIKE_PATTERN_BYTES_MAX
 from structmem.schema_clone import Columns, columns_near
 
 _NAMES_LISTED_MAX = 20
 
 _NO_TABLE = re.compile(r"no such table: (?P<name>.*)", re.DOTALL)
+_NO_SUCH_TARGET = re.compile(r"table (?P<table>.*) has no column named (?P<name>.*)", re.DOTALL)
 _NO_COLUMN = re.compile(
     r"no such column: (?P<name>.*?)(?P<quoted> - should this be a string literal .*)?", re.DOTALL
 )
@@ -44,6 +45,20 @@ _OPERATIONS = {
     "drop index": "drop_index",
     "alter table": "add_column",
 }
+_ROWS = frozenset([apsw.SQLITE_READ, apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE])
+_PERMANENT = frozenset(
+    [
+        apsw.SQLITE_ALTER_TABLE,
+        apsw.SQLITE_CREATE_INDEX,
+        apsw.SQLITE_CREATE_TABLE,
+        apsw.SQLITE_CREATE_TRIGGER,
+        apsw.SQLITE_CREATE_VIEW,
+        apsw.SQLITE_DROP_INDEX,
+        apsw.SQLITE_DROP_TABLE,
+        apsw.SQLITE_DROP_TRIGGER,
+        apsw.SQLITE_DROP_VIEW,
+    ]
+)
 _WRITES = {
     apsw.SQLITE_INSERT: "insert",
     apsw.SQLITE_UPDATE: "update",
@@ -123,6 +138,55 @@ def _instead(text: str, action: Action | None) -> str:
     return f"Use `{operation or 'execute'}` to change the memory."
 
 
+def not_executable(action: Action | None) -> InvalidCall:
+    """The error for a statement that `execute` does not run. `action` is what was refused of it."""
+    match action:
+        case Action(code=apsw.SQLITE_TRANSACTION | apsw.SQLITE_SAVEPOINT):
+            return InvalidCall(
+                "SQL cannot begin or end a transaction here: each call is one.",
+                hint="Leave it out; `undo` takes an operation back.",
+            )
+        case Action(code=apsw.SQLITE_ATTACH | apsw.SQLITE_DETACH):
+            return InvalidCall("A memory is one file: nothing can be attached to it.")
+        case Action(code=apsw.SQLITE_PRAGMA, first=name):
+            return InvalidCall(
+                f"PRAGMA {name} cannot be used here: what it sets would outlive the operation.",
+                hint="Of the PRAGMAs only defer_foreign_keys can.",
+            )
+        case Action(code=apsw.SQLITE_CREATE_VTABLE | apsw.SQLITE_DROP_VTABLE, first=name):
+            return InvalidCall(
+                f"{name!r} is a virtual table: what happens in it could not be journaled.",
+                hint="Use an ordinary table.",
+            )
+        case Action(code=apsw.SQLITE_ANALYZE | apsw.SQLITE_REINDEX):
+            return InvalidCall("A memory looks after its indexes itself; leave it out.")
+        case Action(code=apsw.SQLITE_FUNCTION, second=name):
+            return _refused(f"no such function: {name}")
+        case Action(code=code, first=name) if code in _ROWS:
+            return _not_the_users(str(name))
+        case Action(code=code, first=name, second=other) if code in _PERMANENT:
+            return InvalidCall(
+                f"Names beginning with {INTERNAL_PREFIX} belong to the memory itself, and only "
+                f"main can be changed: {name!r}, {other!r}."
+            )
+        case _:
+            return InvalidCall(
+                "Temporary tables, views, indexes and triggers cannot be made here.",
+                hint="Write WITH name AS (SELECT ...), or a table that the same call drops.",
+            )
+
+
+def _not_the_users(name: str) -> InvalidCall:
+    if fold(name) == "sqlite_sequence":
+        return InvalidCall("The AUTOINCREMENT counters in sqlite_sequence move by themselves only.")
+    if fold(name) in SCHEMA_TABLES or fold(name).startswith("pragma_"):
+        return InvalidCall(
+            "execute neither reads nor writes the schema tables.",
+            hint="Ask for the schema with `query`; change it with CREATE, ALTER and DROP.",
+        )
+    return NoSuchTable(f"no such table: {name}.")
+
+
 def data_and_schema() -> InvalidCall:
     return InvalidCall(
         "One query cannot read both the schema (sqlite_schema, pragma_...) and data.",
@@ -145,9 +209,17 @@ def explain(error: apsw.Error, text: str, seen: Seen, columns: Columns) -> Inval
         if seen.refused is None and seen.hidden is not None:
             return no_such_table(seen.hidden, columns)
         return not_reading(text, seen.refused)
-    message = str(error)
+    return explain_error(str(error), text, columns)
+
+
+def explain_error(message: str, text: str, columns: Columns) -> InvalidCall:
+    """Our error for what SQLite says of SQL `text` that it does not compile or run."""
     if table := _NO_TABLE.fullmatch(message):
         return no_such_table(table["name"], columns)
+    if target := _NO_SUCH_TARGET.fullmatch(message):
+        return no_such_column(
+            target["name"], quoted=False, columns=columns.get(target["table"], [])
+        )
     if column := _NO_COLUMN.fullmatch(message):
         near = columns_near(columns, text)
         return no_such_column(column["name"], quoted=bool(column["quoted"]), columns=near)

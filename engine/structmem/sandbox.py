@@ -37,21 +37,13 @@ class Statement(Struct, frozen=True):
     is_explain: bool
 
 
-class Sandbox(Generic[G]):
-    """Owns `connection`: nothing else may use it, and its authorizer is `gate` from now on."""
+class Runner(Generic[G]):
+    """Compiles and runs statements on `connection`, whose authorizer is `gate` from now on."""
 
     def __init__(self, connection: apsw.Connection, gate: G) -> None:
         self.connection = connection
         self.gate = gate
         connection.authorizer = gate
-
-    def begin(self) -> None:
-        self._run_ours("BEGIN")
-
-    def end(self) -> None:
-        """Roll back. SQLite may have done so already, after a failure."""
-        if self.connection.in_transaction:
-            self._run_ours("ROLLBACK")
 
     def watch(self, watch: Watch | None) -> None:
         """Interrupt what runs from now on as `watch` says, or no more."""
@@ -62,7 +54,7 @@ class Sandbox(Generic[G]):
     def examine(self, text: str) -> Statement:
         """Compile `text`, without running it. Raises `InvalidCall` unless it is one statement, and
         APSW's errors when SQLite, or the gate, refuses it."""
-        statements = sql.compiled(self.connection, text)
+        statements = self.statements(text)
         found = next(statements, None)
         if found is None:
             raise InvalidCall("There is no SQL statement in this text.")
@@ -71,12 +63,17 @@ class Sandbox(Generic[G]):
                 "The text has more than one SQL statement.",
                 hint="Send one statement in each call.",
             )
-        return Statement(
-            text=found.first_query,
-            columns=tuple(name for name, *_type in found.description or ()),
-            parameters=tuple(found.bindings_names),
-            is_explain=bool(found.is_explain),
-        )
+        return found
+
+    def statements(self, text: str) -> Iterator[Statement]:
+        """Each statement of `text`, compiled when asked for, and not run. Raises APSW's errors."""
+        for found in sql.compiled(self.connection, text):
+            yield Statement(
+                text=found.first_query,
+                columns=tuple(name for name, *_type in found.description or ()),
+                parameters=tuple(found.bindings_names),
+                is_explain=bool(found.is_explain),
+            )
 
     def program(self, statement: Statement) -> list[Instruction]:
         """The steps that SQLite compiled the statement to; none for EXPLAIN, which runs none."""
@@ -101,14 +98,26 @@ class Sandbox(Generic[G]):
         finally:
             self.connection.limit(apsw.SQLITE_LIMIT_LENGTH, before)
 
-    def close(self) -> None:
-        self.connection.close()
-
     def _goes_on(self, statements: Iterator[object]) -> bool:
         try:
             return next(statements, None) is not None
         except apsw.Error:  # not even SQL, or refused: not a comment, in any case
             return True
+
+
+class Sandbox(Runner[G]):
+    """Owns `connection`: nothing else may use it."""
+
+    def begin(self) -> None:
+        self._run_ours("BEGIN")
+
+    def end(self) -> None:
+        """Roll back. SQLite may have done so already, after a failure."""
+        if self.connection.in_transaction:
+            self._run_ours("ROLLBACK")
+
+    def close(self) -> None:
+        self.connection.close()
 
     def _run_ours(self, statement: str) -> None:
         with self.gate.ours(), sql.once(self.connection, statement):

@@ -104,6 +104,41 @@ def names_of(connection: apsw.Connection, *kinds: str) -> list[str]:
     return [o.name for o in objects(connection) if o.kind in kinds]
 
 
+def internal_names(connection: apsw.Connection) -> frozenset[str]:
+    """The names of everything of our own in the file."""
+    rows = sql.each(connection, "SELECT name, tbl_name FROM main.sqlite_schema")
+    return frozenset(name for name, table in rows if is_internal(name) or is_internal(table))
+
+
+def modules(connection: apsw.Connection) -> frozenset[str]:
+    """SQLite's table functions, folded."""
+    listed = sql.rows(connection, "SELECT name FROM pragma_module_list")
+    return frozenset(fold(name) for (name,) in listed)
+
+
+def is_view(connection: apsw.Connection, name: str) -> bool:
+    found = "SELECT 1 FROM main.sqlite_schema WHERE type = 'view' AND name = ? COLLATE NOCASE"
+    return sql.first(connection, found, (name,)) is not None
+
+
+def is_without_rowid(connection: apsw.Connection, table: str) -> bool:
+    listed = _listing(connection, table)
+    return listed is not None and listed[2]
+
+
+def column_names(connection: apsw.Connection) -> dict[str, list[str]]:
+    """The names of the columns of each table and view."""
+    return {name: _names(connection, name) for name in names_of(connection, "table", "view")}
+
+
+def _names(connection: apsw.Connection, name: str) -> list[str]:
+    try:
+        listed = sql.rows(connection, "SELECT name FROM pragma_table_xinfo(?)", (name,))
+    except apsw.SQLError:  # a view of something that is gone
+        return []
+    return [column for (column,) in listed]
+
+
 def triggers_in_order(connection: apsw.Connection) -> list[tuple[str, str]]:
     """(table, trigger), by table; those of one table in the order in which they were made."""
     found = [o for o in objects(connection) if o.kind == "trigger"]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import apsw
 
-from structmem import functions, sql
+from structmem import functions, schema, sql
 from structmem.bounds import Bounds, restrict
 from structmem.errors import InvalidCall
 from structmem.guard import Guard, Names
@@ -35,11 +35,7 @@ class SchemaClone:
         connection = _empty()
         for each in objects:
             _create(connection, each)
-        self.columns: Columns = {
-            each.name: _columns(connection, each.name)
-            for each in objects
-            if each.kind in ("table", "view")
-        }
+        self.columns: Columns = schema.column_names(connection)
         _close_to_writing(connection)
         functions.register(connection, bounds.value_bytes)
         restrict(connection, bounds)
@@ -84,11 +80,3 @@ def _create(connection: apsw.Connection, each: SchemaObject) -> None:
             f"SQLite cannot read the definition of the {each.kind} {each.name!r}: {error}.",
             hint="describe() shows the schema as it is stored.",
         ) from error
-
-
-def _columns(connection: apsw.Connection, name: str) -> list[str]:
-    try:
-        listed = sql.rows(connection, "SELECT name FROM pragma_table_xinfo(?)", (name,))
-    except apsw.SQLError:  # a view of something that is gone
-        return []
-    return [column for (column,) in listed]

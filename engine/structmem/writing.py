@@ -25,11 +25,12 @@ from threading import Lock
 import apsw
 from msgspec import Struct, field
 
-from structmem import alterations, horizon, images, log, replay, schema, sql
+from structmem import alterations, functions, horizon, images, log, replay, schema, sql
 from structmem.calls import Call
 from structmem.capture import Capture
 from structmem.connection import begin_immediate, closed, open_reader, open_writer, roll_back
 from structmem.errors import CallIdReused, InvalidCall, ReadOnly
+from structmem.limits import ROW_SLACK_BYTES
 from structmem.options import Options
 from structmem.results import WriteResult, op_id_of
 from structmem.schema import Table
@@ -98,6 +99,9 @@ class Writer:
 
     def _open(self) -> None:
         connection = open_writer(self._path, max_value_bytes=self.options.max_value_bytes)
+        # What SQL of `execute` calls must end in time; from the start, because a function that was
+        # replaced does not come back.
+        functions.register(connection, self.options.max_value_bytes + ROW_SLACK_BYTES)
         images, capture = open_reader(self._path), Capture(connection)
         self.connection, self.images, self.capture = connection, images, capture
 

@@ -1,0 +1,199 @@
+"""`execute`: SQL of the caller's, several statements if need be, as one operation.
+
+It runs on the writing connection, one statement after the other, under a guard that lets it change
+rows and schema and nothing else. What it did is found out as for every write: rows by capture, the
+schema by comparing before and after.
+
+Rules, each with its reason:
+
+- A statement is compiled under the guard, judged, and only then run, compiled again for this one
+  use: what is kept compiled would not be asked about again.
+- Our temporary triggers go before a statement that changes the schema; they stand in its way.
+- What could not be replayed or undone is refused where it is made: tables without rowids, and
+  anything that names the memory's own tables.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+
+import apsw
+
+from structmem import foreign_keys, refusals, schema
+from structmem.bounds import (
+    Bounds,
+    Watch,
+    ceiling,
+    longest_value,
+    restricted,
+    too_complex,
+    too_long,
+)
+from structmem.columns import COLUMNS_MAX
+from structmem.errors import InvalidCall
+from structmem.identifiers import INTERNAL_PREFIX, fold, is_internal
+from structmem.parameters import Bindings, check_count
+from structmem.sandbox import Runner, Statement
+from structmem.schema import SchemaObject, load_table
+from structmem.write_guard import WriteGuard
+from structmem.writing import Change, Transaction
+
+
+def execute(
+    tx: Transaction, text: str, bindings: Bindings, *, bounds: Bounds, timeout: float
+) -> Change:
+    """Run the statements of `text` within `timeout` seconds. `bindings` are for its one statement.
+
+    Raises `InvalidCall` and its kinds, `QueryLimit` among them; `rows_changed` counts the rows that
+    statements changed themselves, not by triggers or foreign keys.
+    """
+    script = _Script(tx, bounds, Watch(timeout, bounds))
+    with script.running():
+        return Change(script.run(text, bindings))
+
+
+class _Script:
+    """One call of `execute`."""
+
+    def __init__(self, tx: Transaction, bounds: Bounds, watch: Watch) -> None:
+        self._tx = tx
+        self._bounds = bounds
+        self._watch = watch
+        self._guard = WriteGuard(schema.modules(tx.connection))
+        self._runner = Runner(tx.connection, self._guard)
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """The guard, the watch and the limits stand while this lasts."""
+        with ceiling.held(self._bounds), restricted(self._tx.connection, self._bounds):
+            self._runner.watch(self._watch)
+            try:
+                yield
+            finally:
+                self._runner.watch(None)
+                self._tx.connection.authorizer = None
+
+    def run(self, text: str, bindings: Bindings) -> int:
+        """Every statement of `text`. Returns the rows that they changed."""
+        changed = [self._run(statement, bindings) for statement in self._statements(text, bindings)]
+        if not changed:
+            raise InvalidCall("There is no SQL statement in this text.")
+        return sum(changed)
+
+    def _statements(self, text: str, bindings: Bindings) -> Iterator[Statement]:
+        """Each statement, compiled and judged once the one before it has run."""
+        statements, count = self._runner.statements(text), 0
+        while statement := self._next(statements, text):
+            count += 1
+            if count > 1 and bindings:
+                raise InvalidCall(
+                    "Parameters go with one statement, and the SQL has several.",
+                    hint="Call execute once for each statement, or write the values into the SQL.",
+                )
+            yield statement
+
+    def _next(self, statements: Iterator[Statement], text: str) -> Statement | None:
+        self._guard.forget()
+        with self._explained(text):
+            statement = next(statements, None)
+        wrong = self._guard.judge()
+        if statement is not None and wrong is not None:
+            raise refusals.not_executable(wrong)
+        return statement
+
+    def _run(self, statement: Statement, bindings: Bindings) -> int:
+        checked = check_count(statement.parameters, bindings)
+        guard, connection = self._guard, self._tx.connection
+        if statement.is_explain:
+            return 0
+        if guard.changes_schema:
+            return self._change_schema(statement, checked)
+        with self._unguarded():
+            self._tx.arm(statement.text)
+        self._run_to_end(statement, checked)
+        return connection.changes() if guard.changes_rows else 0
+
+    def _change_schema(self, statement: Statement, bindings: Bindings) -> int:
+        remade = self._guard.tables_remade()
+        with self._unguarded():
+            before = schema.objects(self._tx.connection), schema.internal_names(self._tx.connection)
+            self._tx.schema_changes(remade)
+        self._run_to_end(statement, bindings)
+        with self._unguarded():
+            self._tx.schema_changes()
+            _check_made(self._tx.connection, *before)
+        return 0
+
+    def _run_to_end(self, statement: Statement, bindings: Bindings) -> None:
+        longest = self._bounds.value_bytes
+        with self._explained(statement.text):
+            longest = longest_value(self._runner.program(statement), longest)
+            with self._runner.limited_to(longest), self._runner.run(statement, bindings) as rows:
+                for _ in rows:
+                    pass
+
+    @contextmanager
+    def _unguarded(self) -> Generator[None]:
+        """For statements of our own. When the guard is set again, SQLite compiles every statement
+        anew, and so asks about it."""
+        self._tx.connection.authorizer = None
+        try:
+            yield
+        finally:
+            self._tx.connection.authorizer = self._guard
+
+    @contextmanager
+    def _explained(self, text: str) -> Generator[None]:
+        """Say what was wrong with a statement of `text`."""
+        try:
+            yield
+        except apsw.AuthError as error:
+            raise refusals.not_executable(self._guard.refused) from error
+        except apsw.SQLError as error:
+            if self._guard.refused is not None:
+                raise refusals.not_executable(self._guard.refused) from error
+            with self._unguarded():
+                columns = schema.column_names(self._tx.connection)
+            raise refusals.explain_error(str(error), text, columns) from error
+        except apsw.TooBigError as error:
+            raise too_long(self._bounds.value_bytes) from error
+        except apsw.InterruptError as error:
+            raise self._watch.reason() from error
+        except apsw.NoMemError as error:
+            raise too_complex() from error
+        except UnicodeDecodeError as error:
+            raise refusals.not_text() from error
+
+
+def _check_made(
+    connection: apsw.Connection, before: Sequence[SchemaObject], internal: AbstractSet[str]
+) -> None:
+    """Refuse what a statement made or altered and we could not journal."""
+    if schema.internal_names(connection) != internal:
+        raise InvalidCall(f"Names beginning with {INTERNAL_PREFIX} belong to the memory itself.")
+    known = set(before)
+    for made in schema.objects(connection):
+        if made not in known:
+            _check_object(connection, made)
+    for key in foreign_keys.of(connection):
+        if is_internal(key.parent):
+            raise InvalidCall(f"{key.child!r} cannot refer to a table of the memory's own.")
+
+
+def _check_object(connection: apsw.Connection, made: SchemaObject) -> None:
+    if is_internal(made.name) or (
+        made.kind in ("view", "trigger") and INTERNAL_PREFIX in fold(made.text)
+    ):
+        raise InvalidCall(
+            f"The {made.kind} {made.name!r} names something of the memory's own: names beginning "
+            f"with {INTERNAL_PREFIX} are reserved."
+        )
+    if made.kind != "table":
+        return
+    if schema.is_without_rowid(connection, made.name):
+        raise InvalidCall(
+            f"{made.name!r} cannot be made WITHOUT ROWID: its rows could not be journaled.",
+            hint="Leave WITHOUT ROWID away; the primary key stays.",
+        )
+    if len(load_table(connection, made.name).columns) > COLUMNS_MAX:
+        raise InvalidCall(f"{made.name!r} has more than {COLUMNS_MAX:,} columns.")
