@@ -8,7 +8,7 @@ READY := .venv/ready
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fuzz bench coverage format clean
+.PHONY: help demo test lint types fuzz bench soak coverage format clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -31,6 +31,9 @@ fuzz: $(READY) ## Search for failures, shortly and the same way in every run
 
 bench: $(READY) ## Measure against bare SQLite
 	$(BIN)/python -m tests.benchmarks
+
+soak: $(READY) ## Kill 500 writers and crowd one file: a quarter of an hour
+	$(BIN)/python -m tests.engine.soak
 
 coverage: $(READY) ## Run the tests and show the lines and branches they miss
 	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
