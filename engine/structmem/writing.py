@@ -18,7 +18,7 @@ Invariants:
 import secrets
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
@@ -157,11 +157,28 @@ class Writer:
         version = schema.schema_version(self.connection) if self.schema_is_changing else None
         # COMMIT may checkpoint, and a snapshot of before would keep the WAL from starting over.
         roll_back(self.images)
-        sql.run(self.connection, "COMMIT")
+        try:
+            sql.run(self.connection, "COMMIT")
+        except (apsw.IOError, apsw.FullError):
+            self._forget_in_log()
+            raise
         self._committed = self._has_present_format = True
         self.capture.committed()
         if version is not None:
             self._schema_version = version
+
+    def _forget_in_log(self) -> None:
+        """After a COMMIT that the disk refused. If it was the sync, the log holds the transaction
+        whole: were we killed now, the next to open the file would find it committed, although it
+        was refused. So a transaction without effect is written over it, which need not be synced.
+        (Setting this number writes its page even if it stays the same; an UPDATE would not.)"""
+        roll_back(self.connection)
+        with suppress(apsw.Error):
+            begin_immediate(self.connection)
+            version = sql.pragma(self.connection, "user_version")
+            sql.pragma(self.connection, "user_version", version)
+            sql.run(self.connection, "COMMIT")
+        roll_back(self.connection)
 
     def _begin(self) -> None:
         self._committed = self.schema_is_changing = False
