@@ -21,7 +21,7 @@ import apsw
 import msgspec
 
 from structmem import file, images, log, replay, schema, sql, stores
-from structmem.connection import begin_immediate, open_reader, open_writer
+from structmem.connection import begin_immediate, open_writer, roll_back
 from structmem.errors import InvalidCall, VerificationFailed, shown
 from structmem.limits import VALUE_BYTES_MAX
 from structmem.misfits import Misfit
@@ -46,11 +46,10 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def verify_memory(
-    path: Path, *, deep: bool, expect: Position | None, progress: Progress | None
+    live: apsw.Connection, *, deep: bool, expect: Position | None, progress: Progress | None
 ) -> VerifyReport:
-    """Check the chain, and for `deep` everything else. Raises `VerificationFailed` at the first
-    thing that is wrong, naming it."""
-    live = open_reader(path)
+    """Check the chain, and for `deep` everything else, on a connection in no transaction. Raises
+    `VerificationFailed` at the first thing that is wrong, naming it."""
     try:
         sql.run(live, "BEGIN")  # one snapshot for journal and rows, while others write
         head = log.head(live).position
@@ -59,7 +58,7 @@ def verify_memory(
             return VerifyReport(head, _walk(live, head, progress, _ignore))
         return _verify_deep(live, head, progress)
     finally:
-        live.close()
+        roll_back(live)
 
 
 def _check_expected(live: apsw.Connection, expect: Position | None) -> None:

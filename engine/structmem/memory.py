@@ -252,8 +252,8 @@ class StructuredMemory:
             check_position(expect, "expect")
         if progress is not None:
             check_callable(progress, "progress")
-        with translated(self._path), self._opening.session():
-            return check.verify_memory(self._path, deep=deep, expect=expect, progress=progress)
+        with self._reading() as connection:
+            return check.verify_memory(connection, deep=deep, expect=expect, progress=progress)
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -490,8 +490,8 @@ class StructuredMemory:
         if bookmark is not None:
             check_whole(bookmark, "bookmark")
         with (
-            self._records_translated(),
             self._opening.session() as session,
+            self._records_translated(),
             session.writer().transaction() as tx,
         ):
             for record in records:
@@ -519,8 +519,8 @@ class StructuredMemory:
     @contextmanager
     def _reading(self) -> Generator[apsw.Connection]:
         with (
-            translated(self._path),
             self._opening.session() as session,
+            translated(self._path),
             session.readers.borrow() as connection,
         ):
             yield connection
@@ -529,8 +529,8 @@ class StructuredMemory:
     def _guarded(self) -> Generator[GuardedReader]:
         """For SQL that a model wrote."""
         with (
-            translated(self._path),
             self._opening.session() as session,
+            translated(self._path),
             session.guarded.borrow() as reader,
         ):
             yield reader
@@ -575,8 +575,8 @@ class StructuredMemory:
         """Every write goes this way: one transaction, with its event in the journal."""
         with (
             self._keys_explained(call),
-            translated(self._path),
             self._opening.session() as session,
+            translated(self._path),
             session.writer().transaction() as tx,
         ):
             tx.require_primary()

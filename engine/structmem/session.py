@@ -14,11 +14,11 @@ from threading import Lock
 
 import apsw
 
-from structmem import file
+from structmem import file, sql
 from structmem.connection import closed, open_reader
 from structmem.errors import NotAMemory, ReadOnly, StructMemError
 from structmem.options import Options
-from structmem.pool import Pool
+from structmem.pool import Pool, T
 from structmem.reading import GuardedReader
 from structmem.writing import Writer
 
@@ -90,8 +90,21 @@ class Session:
 
     def _open_reader(self) -> apsw.Connection:
         self._check_open()
-        return open_reader(self.path)
+        connection = open_reader(self.path)
+        sql.pragma(connection, "schema_version")  # reads, and so opens the log
+        return self._in_place(connection)
 
     def _open_guarded(self) -> GuardedReader:
         self._check_open()
-        return GuardedReader(self.path, max_value_bytes=self._options.max_value_bytes)
+        reader = GuardedReader(self.path, max_value_bytes=self._options.max_value_bytes)
+        return self._in_place(reader)
+
+    def _in_place(self, opened: T) -> T:
+        """A connection whose file and log were opened one after the other, by name: they belong
+        together if the file is still the same."""
+        try:
+            self.check()
+        except NotAMemory:
+            opened.close()
+            raise
+        return opened
