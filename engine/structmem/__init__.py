@@ -41,6 +41,7 @@ from structmem.results import (
     VerifyReport,
     WriteResult,
 )
+from structmem.store import MemoryStore
 from structmem_journal import Position
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "FormatTooNew",
     "Full",
     "InvalidCall",
+    "MemoryStore",
     "NoSuchColumn",
     "NoSuchTable",
     "NotAMemory",

@@ -80,3 +80,10 @@ BATCH_RECORDS: Final = 256
 
 BATCH_BYTES: Final = 16 << 20
 """Payload bytes after which a batch ends early, so that memory stays flat."""
+
+MAX_OPEN: Final = 128
+"""Default number of memories that a store keeps open. One that was read and written takes nine file
+descriptors; where a process may have 1 024 and all are used at once, lower this or raise that."""
+
+STORE_NAME_BYTES_MAX: Final = 120
+"""Longest name of a memory in a store. Written as `%XX` it must fit two parts of a path."""

@@ -29,9 +29,15 @@ Listener = Callable[[Position], None]
 
 
 class Opening:
-    """What the faces of one memory have in common. `path` may be `":memory:"`."""
+    """What the faces of one memory have in common. `path` may be `":memory:"`.
+
+    `prepare` is called before the file is opened, with the lock held; `on_open` when it is open,
+    without the lock.
+    """
 
     def __init__(self, path: str, options: Options) -> None:
+        self.prepare: Callable[[], None] = _nothing
+        self.on_open: Callable[[], None] = _nothing
         self._private: file.PrivateDirectory | None = None
         self.path: Final = self._locate(path)
         self._options = options
@@ -75,6 +81,20 @@ class Opening:
         if not in_use:
             self._end(session)
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def rest(self) -> bool:
+        """Close the connections until the next call; False while calls use them."""
+        self._check_process()
+        with self._lock:
+            if self._session is not None and self._session.users > 0:
+                return False
+            session = self._retire()
+        self._end(session)
+        return True
+
     def destroy(self) -> None:
         """Delete the file with its side files; the next call begins with an empty one. Calls that
         run go on with the old one, or get `Busy`."""
@@ -108,14 +128,17 @@ class Opening:
         self._check_process()
         with self._lock:
             self._check_open()
-            if self._session is None:
-                self._session = self._begin()
-            self._session.users += 1
-            return self._session
+            begins = self._session is None
+            session = self._session = self._session or self._begin()
+            session.users += 1
+        if begins:
+            self.on_open()
+        return session
 
     def _begin(self) -> Session:
         if self._private is not None:
             self._private.make(self)
+        self.prepare()
         return Session(self.path, self._options)
 
     def _leave(self, session: Session) -> None:
@@ -162,3 +185,7 @@ class Opening:
             if listener in listeners:
                 listeners.remove(listener)
             self._listeners = tuple(listeners)
+
+
+def _nothing() -> None:
+    """For an opening that nobody else wants to hear of."""
