@@ -16,6 +16,7 @@ that one column. The rows are then changed by their rowids, never by the text.
 """
 
 import secrets
+from itertools import chain, islice
 from sys import getsizeof
 from typing import cast
 
@@ -33,7 +34,9 @@ from structmem.results import Parameters
 from structmem.schema import Table
 
 _ALIAS_BYTES = 16
-_POINTER_BYTES = 8
+_BATCH = 1_000
+_ROWID_BYTES = getsizeof(1 << 62) + 8
+"""What a large one takes, with the list's pointer to it."""
 
 _HINT = (
     "Write one SQL expression over the table's columns, such as status = ? with its value in "
@@ -55,12 +58,12 @@ def matching_rowids(
     with reader.bounded(timeout):
         prepared = _compile(reader, table, condition)
         with reader.running(prepared, params) as rows:
-            rowids = (cast("int", rowid) for (rowid,) in rows)
-            return list(reader.bounds.within_memory(rowids, _memory_of))
+            batches = iter(lambda: [cast("int", rowid) for (rowid,) in islice(rows, _BATCH)], [])
+            return list(chain.from_iterable(reader.bounds.within_memory(batches, _memory_of)))
 
 
-def _memory_of(rowid: int) -> int:
-    return getsizeof(rowid) + _POINTER_BYTES
+def _memory_of(rowids: list[int]) -> int:
+    return len(rowids) * _ROWID_BYTES
 
 
 def check_condition(where: object) -> str:

@@ -8,7 +8,7 @@ from structmem import sql
 from structmem.errors import InvalidCall, NoSuchColumn, shown
 from structmem.identifiers import nearest, quote
 from structmem.schema import Affinity, ColumnInfo, Table, affinity
-from structmem.values import check_value, same
+from structmem.values import check_value, is_plain, same
 from structmem.writing import Change, Transaction
 from structmem_journal import Value
 
@@ -40,13 +40,15 @@ def check_rows(rows: object, max_value_bytes: int) -> list[Fields]:
 
 def check_fields(fields: object, what: str, max_value_bytes: int) -> Fields:
     """A mapping of column names to values, each checked."""
-    if not isinstance(fields, Mapping):
+    if not isinstance(fields, (dict, Mapping)):  # the first is found at once
         raise InvalidCall(f"{what} must be a mapping of column to value, not {_type(fields)}.")
     checked: Fields = {}
     for name, value in cast("Mapping[object, object]", fields).items():
         if not isinstance(name, str):
             raise InvalidCall(f"{what}: column names must be text, not {_type(name)}.")
-        checked[str.__str__(name)] = check_value(value, f"{what}, column {name!r}", max_value_bytes)
+        if not is_plain(value, max_value_bytes):
+            value = check_value(value, f"{what}, column {name!r}", max_value_bytes)
+        checked[str.__str__(name)] = cast("Value", value)
     return checked
 
 
@@ -145,7 +147,7 @@ def _may_alter(column: ColumnInfo, rows: Sequence[Sequence[Value]], index: int) 
     """Whether the column's affinity could alter one of the values for it. Such columns are read
     back; what really happens to a value is for SQLite to say."""
     kinds = _ALTERED_KINDS[affinity(column.type)]
-    return any(type(row[index]) in kinds for row in rows)
+    return bool(kinds) and any(type(row[index]) in kinds for row in rows)
 
 
 def _alterations(

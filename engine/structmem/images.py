@@ -6,7 +6,8 @@ commits. After images come from the writer, at the end. So neither the order in 
 nor the way a row changed in between matters.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import apsw
@@ -29,14 +30,17 @@ def rows_changed(
     deleted: list[Row] = []
     inserted: list[Row] = []
     updated: dict[tuple[int, ...], list[Row]] = {}
-    for was, now in pairs(read(before, table, rowids), read(after, table, rowids)):
-        if now is None:
-            deleted.append(list(was or ()))
-        elif was is None:
-            inserted.append(list(now))
-        elif changed := changed_indexes(was, now):
-            row = [was[0], *(was[i] for i in changed), *(now[i] for i in changed)]
-            updated.setdefault(changed, []).append(row)
+    with _valid_text(table):
+        for was, now in zip(_each(before, table, rowids), _each(after, table, rowids), strict=True):
+            if was[0] is None and now[0] is None:
+                continue
+            if now[0] is None:
+                deleted.append(list(was))
+            elif was[0] is None:
+                inserted.append(list(now))
+            elif changed := changed_indexes(was, now):
+                row = [was[0], *[was[i] for i in changed], *[now[i] for i in changed]]
+                updated.setdefault(changed, []).append(row)
     if not (deleted or inserted or updated):
         return None
     groups = [Updated([i - 1 for i in changed], rows) for changed, rows in sorted(updated.items())]
@@ -47,14 +51,29 @@ def read(
     connection: apsw.Connection, table: Table, rowids: Sequence[int]
 ) -> Iterator[tuple[Any, ...]]:
     """The rows that are there, `(rowid, value, …)`, in the order of `rowids`."""
+    with _valid_text(table):
+        for row in _each(connection, table, rowids):
+            if row[0] is not None:
+                yield row
+
+
+def _each(
+    connection: apsw.Connection, table: Table, rowids: Sequence[int]
+) -> Iterator[tuple[Any, ...]]:
+    """A row for each of `rowids`, in their order; of one that is not there all is None."""
     if not rowids:
-        return
+        return iter(())
     statement = (
         f"SELECT {table.image} FROM carray(?) AS wanted"
-        f" CROSS JOIN main.{quote(table.name)} AS t ON t.{table.rowid_name} = wanted.value"
+        f" LEFT JOIN main.{quote(table.name)} AS t ON t.{table.rowid_name} = wanted.value"
     )
+    return sql.each(connection, statement, (sql.integers(rowids),))
+
+
+@contextmanager
+def _valid_text(table: Table) -> Generator[None]:
     try:
-        yield from sql.each(connection, statement, (sql.integers(rowids),))
+        yield
     except UnicodeDecodeError as error:
         raise _not_text(table, error) from None
 

@@ -15,6 +15,18 @@ from structmem_journal import Value
 _INTEGER_MIN, _INTEGER_MAX = -(1 << 63), (1 << 63) - 1
 
 
+def is_plain(value: object, max_bytes: int) -> bool:
+    """Whether `check_value` would return `value` itself. Nearly all values are plain, and to find
+    that out needs no words about which one it is. (Text beyond ASCII takes the longer way.)"""
+    kind = type(value)
+    if kind is str:
+        text = cast("str", value)
+        return text.isascii() and len(text) <= max_bytes
+    if kind is int:
+        return _INTEGER_MIN <= cast("int", value) <= _INTEGER_MAX
+    return value is None or (kind is float and value == value)
+
+
 def check_value(value: object, what: str, max_bytes: int) -> Value:
     """`value` as SQLite will store it; raises `InvalidCall` saying which value of `what` is wrong.
 
@@ -98,6 +110,12 @@ def _check_size(data: bytes, what: str, max_bytes: int) -> bytes:
 
 
 def changed_indexes(before: Sequence[Value], after: Sequence[Value]) -> tuple[int, ...]:
-    """The indexes at which two rows of equal length differ."""
+    """The indexes at which two rows of equal length differ, as `same` tells it."""
     pairs = enumerate(zip(before, after, strict=True))
-    return tuple(i for i, (was, now) in pairs if was is not now and not same(was, now))
+    changed = [
+        i
+        for i, (was, now) in pairs
+        if was is not now
+        and (type(was) is not type(now) or was != now or (was == 0.0 and not same(was, now)))
+    ]
+    return tuple(changed)
