@@ -9,7 +9,7 @@ test tries every input of the kind. The tables are those of the cases:
 and `witness (n)`, which no case writes to: after each refused call a row goes in and out of it.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import apsw
@@ -71,6 +71,16 @@ def refused(
     """
     with unharmed(memory), pytest.raises(errors, match=match) as caught:
         yield caught
+
+
+def all_refused(
+    memory: StructuredMemory, error: type[StructMemError], *calls: Callable[[], object]
+) -> None:
+    """As `refused`, for several calls one after another."""
+    with unharmed(memory):
+        for call in calls:
+            with pytest.raises(error):
+                call()
 
 
 @contextmanager

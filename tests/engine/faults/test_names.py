@@ -16,12 +16,11 @@ from structmem import (
     NoSuchTable,
     Reference,
     StructuredMemory,
-    TableExists,
     open_replica,
 )
 from structmem.identifiers import quote
 from tests.engine.conftest import alter, dump
-from tests.engine.faults.conftest import refused
+from tests.engine.faults.conftest import all_refused, refused
 
 ODD = [
     *("", " ", "\t", "\n", 'a"b', '"', '""', "a]b", "[a]", "a`b", "a;b", "a--b", "/*", "*/", "a'b"),
@@ -72,21 +71,33 @@ def _same_from_its_text(memory: StructuredMemory) -> None:
 @pytest.mark.parametrize("name", IMPOSSIBLE, ids=lambda name: ascii(name)[:20])
 def test_c36_a_name_that_cannot_be_is_refused(things: StructuredMemory, name: Any) -> None:
     """M6, M7, M9: in every place that takes one."""
-    with refused(things, InvalidCall):
-        things.create_table(name, [Column("a")])
-    with refused(things, InvalidCall):
-        things.create_table("new", [Column(name)])
-    with refused(things, InvalidCall):
-        things.create_table("new", [{"name": "a", "references": {"table": name, "column": "id"}}])
-    with refused(things, InvalidCall):
-        things.insert(name, {"a": 1})
-    with refused(things, InvalidCall):
-        things.delete(name, "true")
+    reference = {"name": "a", "references": {"table": name, "column": "id"}}
+    all_refused(
+        things,
+        InvalidCall,
+        lambda: things.create_table(name, [Column("a")]),
+        lambda: things.create_table("new", [Column(name)]),
+        lambda: things.create_table("new", [reference]),
+        lambda: things.insert(name, {"a": 1}),
+        lambda: things.update(name, {"a": 1}, "true"),
+        lambda: things.delete(name, "true"),
+        lambda: things.drop_table(name),
+        lambda: things.add_column("t", Column(name)),
+        lambda: things.add_column(name, Column("new")),
+        lambda: things.create_index("t", [name]),
+        lambda: things.create_index(name, ["a"]),
+        lambda: things.drop_index(name),
+    )
     if not isinstance(name, list):  # which is no key of a mapping
+        all_refused(
+            things,
+            InvalidCall,
+            lambda: things.insert("t", {name: 1}),
+            lambda: things.update("t", {name: 1}, "true"),
+        )
+    if name is not None:
         with refused(things, InvalidCall):
-            things.insert("t", {name: 1})
-        with refused(things, InvalidCall):
-            things.update("t", {name: 1}, "true")
+            things.create_index("t", ["a"], name=name)
 
 
 ONE_NAME = [("a", "A"), ("K", "k"), ("Straße", "STRAßE"), ("É1a", "É1A")]
@@ -100,12 +111,15 @@ TWO_NAMES = [
 def test_c36_case_is_ignored_in_ascii(things: StructuredMemory, first: str, second: str) -> None:
     """M6"""
     things.create_table(first, [Column(first)])
-    with refused(things, TableExists):
-        things.create_table(second, [Column("x")])
-    with refused(things, InvalidCall, match="one name"):
-        things.create_table("new", [Column(first), Column(second)])
-    with refused(things, InvalidCall, match="twice"):
-        things.insert(first, {first: 1, second: 2})
+    all_refused(
+        things,
+        InvalidCall,
+        lambda: things.create_table(second, [Column("x")]),
+        lambda: things.create_table("new", [Column(first), Column(second)]),
+        lambda: things.insert(first, {first: 1, second: 2}),
+        lambda: things.add_column(first, Column(second)),
+        lambda: things.create_index(first, [first, second]),
+    )
     assert things.insert(second, {second: 1}).rowids == [1]
 
 
