@@ -66,10 +66,8 @@ def add_column(tx: Transaction, table: Table, column: Column) -> Change:
 def drop_table(tx: Transaction, table: Table) -> Change:
     """Drop it, its indexes and triggers; its rows wait in a store until this leaves the history."""
     _check_unreferenced(tx, table)
-    rows = sql.first(tx.connection, f"SELECT count(*) FROM main.{quote(table.name)}")
     effects = _dropping(tx, table)
-    tx.replay(effects)
-    return Change(rows_changed=rows[0] if rows else 0, effects=effects)
+    return Change(rows_changed=tx.replay(effects), effects=effects)
 
 
 def _dropping(tx: Transaction, table: Table) -> list[Effect]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from structmem import foreign_keys, log, stores
+from structmem import foreign_keys, log
 from structmem.errors import CannotUndo, InvalidCall, NothingToUndo, shown
 from structmem.identifiers import fold
 from structmem.misfits import Misfit
@@ -20,10 +20,7 @@ from structmem_journal import (
     Effect,
     Event,
     Header,
-    Hidden,
     Record,
-    RowsChanged,
-    Shown,
     Undone,
     decode_header,
     decode_payload,
@@ -113,18 +110,21 @@ def undo(tx: Transaction, seqs: Sequence[int]) -> Change:
     Raises `CannotUndo` when the memory no longer holds what they left.
     """
     effects: list[Effect] = []
+    rows = 0
     events = [_event(tx, seq) for seq in seqs]
     for seq, event in zip(seqs, events, strict=True):
-        effects += _put_back(tx, seq, event, "undone")
+        put_back, changed = _put_back(tx, seq, event, "undone")
+        effects += put_back
+        rows += changed
     table = events[0].intent.table if len(events) == 1 else None
-    return Change(_rows(tx, effects), effects=[*effects, Undone([*seqs])], table=table)
+    return Change(rows, effects=[*effects, Undone([*seqs])], table=table)
 
 
 def redo(tx: Transaction, seq: int) -> Change:
     """Do again what the undo `seq` took back. Raises `CannotUndo`."""
     event = _event(tx, seq)
-    effects = _put_back(tx, seq, event, "taken back")
-    return Change(_rows(tx, effects), effects=effects, table=event.intent.table)
+    effects, rows = _put_back(tx, seq, event, "taken back")
+    return Change(rows, effects=effects, table=event.intent.table)
 
 
 def _latest(tx: Transaction) -> int | None:
@@ -149,10 +149,11 @@ def _event(tx: Transaction, seq: int) -> Event:
     return decode_payload(record.payload)
 
 
-def _put_back(tx: Transaction, seq: int, event: Event, what: str) -> list[Effect]:
+def _put_back(tx: Transaction, seq: int, event: Event, what: str) -> tuple[list[Effect], int]:
+    """The effects that did it, and how many rows they changed."""
     effects = inverse(event.effects)
     try:
-        tx.replay(effects)
+        rows = tx.replay(effects)
     except Misfit as misfit:
         raise CannotUndo(
             f"{op_id_of(seq)} cannot be {what} exactly. {misfit}.",
@@ -161,15 +162,7 @@ def _put_back(tx: Transaction, seq: int, event: Event, what: str) -> list[Effect
     dangling = foreign_keys.dangling(tx.connection, effects)
     if dangling is not None:
         raise CannotUndo(f"{op_id_of(seq)} cannot be {what}: afterwards {dangling}.")
-    return effects
-
-
-def _rows(tx: Transaction, effects: Sequence[Effect]) -> int:
-    """How many rows these effects changed, moved included."""
-    count = sum(effect.row_count for effect in effects if isinstance(effect, RowsChanged))
-    moved = [effect.table for effect in effects if isinstance(effect, Shown)]
-    moved += [effect.store for effect in effects if isinstance(effect, Hidden)]
-    return count + sum(stores.count(tx.connection, name) for name in moved)
+    return effects, rows
 
 
 def matching(

@@ -53,13 +53,14 @@ from structmem_journal import (
 _MOVE_COUNTERS: Final = (SequenceChanged, RowsChanged, SchemaChanged, Shown)
 
 
-def apply(connection: apsw.Connection, effects: Sequence[Effect]) -> None:
-    """Put `effects` into the open transaction, in order. Raises `Misfit`; then roll back."""
+def apply(connection: apsw.Connection, effects: Sequence[Effect]) -> int:
+    """Put `effects` into the open transaction, in order. Returns how many rows they changed or
+    moved. Raises `Misfit`; then roll back."""
     with _images_alone(connection):
         counters = dict(images.sequences(connection))
-        for effect in effects:
-            _apply(connection, effect)
+        rows = sum(_apply(connection, effect) for effect in effects)
         _set_counters(connection, effects, counters)
+    return rows
 
 
 def adopt(connection: apsw.Connection, record: Record, header: Header, event: Event) -> None:
@@ -88,22 +89,24 @@ def _images_alone(connection: apsw.Connection) -> Generator[None]:
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
 
 
-def _apply(connection: apsw.Connection, effect: Effect) -> None:
+def _apply(connection: apsw.Connection, effect: Effect) -> int:
+    """The rows that it changed or moved."""
     match effect:
         case RowsChanged(table=name):
             with unhindered(f"rows of {name!r}"):
                 _change_rows(connection, effect)
+            return effect.row_count
         case SchemaChanged(kind=kind, name=name):
             with unhindered(f"{kind} {name!r}"):
                 texts.change(connection, effect)
         case Hidden(table=name):
             with unhindered(f"rows of {name!r}"):
                 table = _table(connection, name, effect.columns)
-                stores.put(connection, table, effect.store, effect.columns)
+                return stores.put(connection, table, effect.store, effect.columns)
         case Shown(table=name):
             with unhindered(f"rows of {name!r}"):
                 table = _table(connection, name, effect.columns)
-                stores.take(connection, effect.store, table, effect.columns)
+                return stores.take(connection, effect.store, table, effect.columns)
         case Expired():
             for store in effect.stores:
                 with unhindered(f"store {store!r}"):
@@ -117,6 +120,7 @@ def _apply(connection: apsw.Connection, effect: Effect) -> None:
             )
         case _:
             assert_never(effect)
+    return 0
 
 
 # -- rows ----------------------------------------------------------------------------------------

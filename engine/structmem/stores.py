@@ -38,8 +38,9 @@ def names(connection: apsw.Connection) -> dict[str, int]:
     return {match[0]: int(match[1]) for match in matches if match is not None}
 
 
-def put(connection: apsw.Connection, table: Table, store: str, columns: Sequence[str]) -> None:
-    """Make `store`, and move all rows of `table` into it, with these columns."""
+def put(connection: apsw.Connection, table: Table, store: str, columns: Sequence[str]) -> int:
+    """Make `store`, and move all rows of `table` into it, with these columns. Returns their
+    count."""
     width = len(columns)
     sql.run(connection, f"CREATE TABLE main.{quote(store)} ({_columns(width)})")
     sql.run(
@@ -48,27 +49,32 @@ def put(connection: apsw.Connection, table: Table, store: str, columns: Sequence
         f" SELECT {table.rowid_name}, {', '.join(map(quote, columns))}"
         f" FROM main.{quote(table.name)} ORDER BY {table.rowid_name}",
     )
+    moved = connection.changes()
     # Not kept compiled: compiled while nobody watches changes, it would pass the watcher later.
     with sql.once(connection, f"DELETE FROM main.{quote(table.name)}"):
         pass
+    return moved
 
 
 def take(
     connection: apsw.Connection, store: str, table: Table, columns: Sequence[str | None]
-) -> None:
+) -> int:
     """Move all rows of `store` into `table`, which must be empty, and drop it. `columns` has the
-    column of the table for each of the store's; None leaves that one behind."""
+    column of the table for each of the store's; None leaves that one behind. Returns their
+    count."""
     if sql.first(connection, f"SELECT 1 FROM main.{quote(table.name)} LIMIT 1") is not None:
         raise Misfit(f"table {table.name!r}", "no rows", "some")
-    moved = [(f"c{i}", quote(name)) for i, name in enumerate(columns) if name is not None]
+    names = [(f"c{i}", quote(name)) for i, name in enumerate(columns) if name is not None]
     if table.integer_key is None:  # an integer key *is* the rowid
-        moved.insert(0, ("rowid", table.rowid_name))
+        names.insert(0, ("rowid", table.rowid_name))
     sql.run(
         connection,
-        f"INSERT OR ABORT INTO main.{quote(table.name)} ({', '.join(to for _, to in moved)})"
-        f" SELECT {', '.join(of for of, _ in moved)} FROM main.{quote(store)} ORDER BY rowid",
+        f"INSERT OR ABORT INTO main.{quote(table.name)} ({', '.join(to for _, to in names)})"
+        f" SELECT {', '.join(of for of, _ in names)} FROM main.{quote(store)} ORDER BY rowid",
     )
+    moved = connection.changes()
     drop(connection, store)
+    return moved
 
 
 def drop(connection: apsw.Connection, store: str) -> None:

@@ -256,11 +256,11 @@ class Transaction:
         self._writer.schema_changes()
         self._remade |= {*remade}
 
-    def replay(self, effects: Sequence[Effect]) -> None:
-        """Put recorded effects in place. Raises `Misfit`."""
+    def replay(self, effects: Sequence[Effect]) -> int:
+        """Put recorded effects in place. Returns how many rows they changed. Raises `Misfit`."""
         self._expect_schema_changes(effects)
         with self._writer.capture.paused():
-            replay.apply(self.connection, effects)
+            return replay.apply(self.connection, effects)
 
     def adopt(self, record: Record) -> None:
         """Replay and store a record of another copy of this memory, which must follow the last one.
