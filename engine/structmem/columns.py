@@ -117,10 +117,10 @@ def _check_names(columns: list[Column]) -> None:
             )
         seen[fold(column.name)] = column.name
     has_integer_key = any(c.primary_key and fold(c.type or "") == "integer" for c in columns)
-    check_rowid_name(seen.values(), has_integer_key)
+    _check_rowid_name(seen.values(), has_integer_key)
 
 
-def check_rowid_name(columns: Iterable[str], has_integer_key: bool) -> None:
+def _check_rowid_name(columns: Iterable[str], has_integer_key: bool) -> None:
     """Refuse columns of these names when nothing is left to call the row's identity by."""
     if not has_integer_key and schema.free_rowid_name(columns) is None:
         raise InvalidCall(

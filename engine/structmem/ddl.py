@@ -10,7 +10,7 @@ Invariants:
 from msgspec import UNSET
 
 from structmem import definitions, foreign_keys, images, schema, sql, stores
-from structmem.columns import COLUMNS_MAX, check_rowid_name, defaults_like_sql
+from structmem.columns import COLUMNS_MAX, defaults_like_sql
 from structmem.errors import (
     ConstraintFailed,
     InvalidCall,
@@ -109,7 +109,11 @@ def _check_addable(tx: Transaction, table: Table, column: Column) -> None:
         )
     if len(table.columns) >= COLUMNS_MAX:
         raise InvalidCall(f"{what}: it has {COLUMNS_MAX:,} columns, the most there can be.")
-    check_rowid_name([*(c.name for c in table.columns), column.name], table.integer_key is not None)
+    if fold(column.name) in schema.ROWID_NAMES:
+        raise InvalidCall(
+            f"{what}: a column of that name can only be made together with its table.",
+            hint="Choose another name.",
+        )
     if not _has_rows(tx, table):
         return
     if column.not_null and column.default in (UNSET, None):

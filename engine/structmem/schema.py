@@ -21,7 +21,8 @@ from structmem_journal import invariant
 Affinity = Literal["BLOB", "TEXT", "NUMERIC", "INTEGER", "REAL"]
 
 _KINDS = {"virtual": "a virtual table", "shadow": "a part of a virtual table"}
-_ROWID_NAMES = ("rowid", "_rowid_", "oid")
+ROWID_NAMES = ("rowid", "_rowid_", "oid")
+"""What SQLite calls the rowid, unless a column has the name."""
 
 
 class ColumnInfo(Struct, frozen=True):
@@ -256,7 +257,7 @@ def _rowid_name(table: str, columns: Sequence[ColumnInfo], integer_key: str | No
 def free_rowid_name(columns: Iterable[str]) -> str | None:
     """The first of SQLite's names for the rowid that no column takes, quoted."""
     taken = {fold(name) for name in columns}
-    return next((quote(name) for name in _ROWID_NAMES if name not in taken), None)
+    return next((quote(name) for name in ROWID_NAMES if name not in taken), None)
 
 
 def affinity(declared: str) -> Affinity:
