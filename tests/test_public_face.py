@@ -15,6 +15,7 @@ FACES = ["structmem_journal", "structmem", "structmem_replicator"]
 
 # The names of the memory's methods are fixed by its contract; these are the ones there are so far.
 METHODS = {
+    "preview",
     "revert_to",
     "redo",
     "execute",
@@ -83,6 +84,7 @@ FIELDS = {
         "call_id",
     ],
     "Position": ["seq", "digest"],
+    "Preview": ["operation", "table", "rows_matched", "columns", "sample", "token"],
     "QueryResult": ["columns", "rows", "truncated"],
     "Size": ["tables", "journal", "hidden", "free", "overhead", "file", "write_ahead_log"],
     "WriteResult": [

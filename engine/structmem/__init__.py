@@ -35,6 +35,7 @@ from structmem.memory import StructuredMemory, open_replica
 from structmem.results import (
     Column,
     Operation,
+    Preview,
     QueryResult,
     Reference,
     Size,
@@ -65,6 +66,7 @@ __all__ = [
     "NothingToUndo",
     "Operation",
     "Position",
+    "Preview",
     "QueryLimit",
     "QueryResult",
     "ReadOnly",

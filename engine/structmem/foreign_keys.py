@@ -19,7 +19,7 @@ from structmem import images, sql
 from structmem.errors import InvalidCall
 from structmem.identifiers import fold, is_internal, quote
 from structmem.schema import load_table
-from structmem_journal import Effect, RowsChanged, Updated
+from structmem_journal import Effect, RowsChanged, Shown, Updated
 
 
 class ForeignKey(Struct, frozen=True):
@@ -34,13 +34,24 @@ class ForeignKey(Struct, frozen=True):
 def dangling(connection: apsw.Connection, effects: Iterable[Effect]) -> str | None:
     """The first row without its parent, in words; None if there is none."""
     keys = list(of(connection))
-    for effect in effects if keys else ():
-        if isinstance(effect, RowsChanged):
-            for key in keys:
-                row = _without_parent(connection, key, effect) or _orphaned(connection, key, effect)
-                if row is not None:
-                    return f"{key.child!r} rowid {row} names a row of {key.parent!r} that is gone"
+    for effect in effects:
+        for key in keys:
+            row = _broken(connection, key, effect)
+            if row is not None:
+                return f"{key.child!r} rowid {row} names a row of {key.parent!r} that is gone"
     return None
+
+
+def _broken(connection: apsw.Connection, key: ForeignKey, effect: Effect) -> int | None:
+    """A row of the child that has no parent because of `effect`."""
+    match effect:
+        case RowsChanged():
+            return _without_parent(connection, key, effect) or _orphaned(connection, key, effect)
+        case Shown(table=name) if fold(name) == fold(key.child):
+            found = next(_childless(connection, key, None), None)
+            return found[0] if found else None
+        case _:
+            return None
 
 
 def rules_about(connection: apsw.Connection, table: str) -> str:

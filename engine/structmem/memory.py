@@ -14,7 +14,19 @@ from typing import Any, Self, cast
 
 import apsw
 
-from structmem import check, ddl, dml, file, foreign_keys, history, indexes, log, schema, size
+from structmem import (
+    check,
+    ddl,
+    dml,
+    file,
+    foreign_keys,
+    history,
+    indexes,
+    log,
+    previews,
+    schema,
+    size,
+)
 from structmem.arguments import (
     check_callable,
     check_memory_id,
@@ -48,6 +60,7 @@ from structmem.results import (
     Column,
     Operation,
     Parameters,
+    Preview,
     QueryResult,
     Size,
     VerifyReport,
@@ -359,23 +372,28 @@ class StructuredMemory:
         where: str,
         params: Parameters = (),
         *,
+        expect: str | None = None,
         reason: str | None = None,
         call_id: str | None = None,
     ) -> WriteResult:
         """Set columns to values in the rows for which the SQL expression `where` is true; `"true"`
-        means every row. `rows_changed` counts the rows that matched."""
+        means every row. `rows_changed` counts the rows that matched. With `expect`, the token of a
+        preview, nothing is changed unless the same rows match, with the same values."""
         name = check_table(table)
         fields = dml.check_fields(set, "set", self._max_value_bytes)
         if not fields:
             raise InvalidCall("set is empty.", hint="Name at least one column and its new value.")
         values = check_parameters(params, self._max_value_bytes)
         condition = check_condition(where)
+        token = previews.check_token(expect)
         arguments = {"set": fields, "where": condition, "params": values}
         call = self._call("update", name, reason, call_id, **arguments)
 
         def work(tx: Transaction) -> Change:
             found = tx.table(name)
-            return dml.update(tx, found, fields, self._matching(found, condition, values))
+            rowids = self._matching(found, condition, values)
+            previews.check("update", tx.connection, found, rowids, condition, values, token)
+            return dml.update(tx, found, fields, rowids)
 
         return self._write(call, work)
 
@@ -385,20 +403,38 @@ class StructuredMemory:
         where: str,
         params: Parameters = (),
         *,
+        expect: str | None = None,
         reason: str | None = None,
         call_id: str | None = None,
     ) -> WriteResult:
-        """Delete the rows for which the SQL expression `where` is true; `"true"` means all."""
+        """Delete the rows for which the SQL expression `where` is true; `"true"` means all.
+        `expect` is as for update."""
         name = check_table(table)
         values = check_parameters(params, self._max_value_bytes)
         condition = check_condition(where)
+        token = previews.check_token(expect)
         call = self._call("delete", name, reason, call_id, where=condition, params=values)
 
         def work(tx: Transaction) -> Change:
             found = tx.table(name)
-            return dml.delete(tx, found, self._matching(found, condition, values))
+            rowids = self._matching(found, condition, values)
+            previews.check("delete", tx.connection, found, rowids, condition, values, token)
+            return dml.delete(tx, found, rowids)
 
         return self._write(call, work)
+
+    def preview(self, operation: str, table: str, where: str, params: Parameters = ()) -> Preview:
+        """What an `update` or `delete` with this condition would touch: how many rows, a few of
+        them, and a token. A call that is given the token as `expect` goes through only if the very
+        same rows match then, with the same values."""
+        what = previews.check_operation(operation)
+        name = check_table(table)
+        values = check_parameters(params, self._max_value_bytes)
+        condition = check_condition(where)
+        with self._reading() as connection:
+            found = schema.load_table(connection, name)
+            rowids = self._matching(found, condition, values)
+            return previews.preview(what, connection, found, rowids, condition, values)
 
     def execute(
         self,
@@ -601,8 +637,8 @@ class StructuredMemory:
             raise ConstraintFailed(error.message, hint=f"The rules are: {rules}.") from error
 
     def _matching(self, table: Table, where: str, params: Parameters) -> list[int]:
-        """The rowids that a condition is true for. We hold the write lock, so the reader's snapshot
-        is the state before the change."""
+        """The rowids that a condition is true for. Within a write we hold the lock, so the reader's
+        snapshot is the state before the change."""
         with self._guarded() as reader:
             reader.begin()
             try:

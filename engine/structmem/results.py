@@ -55,6 +55,21 @@ class WriteResult(Struct, frozen=True):
     """For undo: the operations taken back."""
 
 
+class Preview(Struct, frozen=True):
+    """What an update or delete would touch.
+
+    `sample` has up to five of the rows, each a tuple of the values of `columns`, by ascending
+    rowid. `token` stands for the operation, its condition, and every matching row with its values.
+    """
+
+    operation: str
+    table: str
+    rows_matched: int
+    columns: list[str]
+    sample: list[tuple[Value, ...]]
+    token: str
+
+
 class QueryResult(Struct, frozen=True):
     """Rows as SQLite returned them: a list of tuples, in order. `truncated` is true when
     `max_rows` or `max_bytes` cut the rest off. Two columns may have the same name."""
