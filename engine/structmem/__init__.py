@@ -4,6 +4,7 @@ A model gets its own SQLite database. It reads with SQL that is always rolled ba
 through operations, each of which is an event in a journal. Start with `StructuredMemory`.
 """
 
+from structmem.aio import AsyncStructuredMemory
 from structmem.errors import (
     Busy,
     CallIdReused,
@@ -46,6 +47,7 @@ from structmem.store import MemoryStore
 from structmem_journal import Position
 
 __all__ = [
+    "AsyncStructuredMemory",
     "Busy",
     "CallIdReused",
     "CannotUndo",

@@ -17,7 +17,8 @@ it, and while any query runs the ceiling holds for every APSW connection of the 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Lock
+from contextvars import ContextVar
+from threading import Event, Lock
 from time import monotonic
 from typing import TypeVar
 
@@ -39,6 +40,9 @@ from structmem.limits import (
 )
 
 T = TypeVar("T")
+
+abandoned: ContextVar[Event] = ContextVar("abandoned", default=Event())  # noqa: B039 # never set
+"""Set when nobody waits any more for what runs in this context: SQL is interrupted then."""
 
 
 class Bounds(Struct, frozen=True):
@@ -100,14 +104,17 @@ class Watch:
     def __init__(self, timeout: float, bounds: Bounds) -> None:
         self._timeout = timeout
         self._bounds = bounds
+        self._abandoned = abandoned.get()
         self._deadline = monotonic() + timeout
         self._memory_max = apsw.memory_used() + bounds.memory_bytes
 
     def interrupts(self) -> bool:
-        return self._is_late() or apsw.memory_used() > self._memory_max
+        return self._is_late() or apsw.memory_used() > self._memory_max or self._abandoned.is_set()
 
     def reason(self) -> QueryLimit:
         """Why a statement was interrupted. (By then its memory is given back; time is not.)"""
+        if self._abandoned.is_set():
+            return QueryLimit("The SQL was given up by its caller.")
         if not self._is_late():
             return self._bounds.too_large()
         return QueryLimit(

@@ -45,6 +45,7 @@ class Opening:
         self._lock = Lock()
         self._session: Session | None = None
         self._closed = False
+        self._listeners_lock = Lock()  # never held for long, so that listening never waits
         self._listeners: tuple[Listener, ...] = ()
 
     def _locate(self, path: str) -> Path:
@@ -167,7 +168,7 @@ class Opening:
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Tell `listener` of every commit from now on, until the function returned is called."""
         self._check_process()
-        with self._lock:
+        with self._listeners_lock:
             self._listeners = (*self._listeners, listener)
         return lambda: self._forget(listener)
 
@@ -180,7 +181,7 @@ class Opening:
 
     def _forget(self, listener: Listener) -> None:
         self._check_process()
-        with self._lock:
+        with self._listeners_lock:
             listeners = list(self._listeners)
             if listener in listeners:
                 listeners.remove(listener)
