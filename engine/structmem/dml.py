@@ -1,11 +1,15 @@
 """Insert, update and delete: what their arguments may be, and the statements they become."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any, Final, cast
 
-from structmem import sql
-from structmem.errors import InvalidCall, NoSuchColumn, shown
+import apsw
+
+from structmem import images, sql
+from structmem.arguments import INTEGER_MAX
+from structmem.errors import ConstraintFailed, InvalidCall, NoSuchColumn, shown
 from structmem.identifiers import nearest, quote
 from structmem.schema import Affinity, ColumnInfo, Table, affinity
 from structmem.values import check_value, is_plain, same
@@ -62,13 +66,28 @@ def insert(tx: Transaction, table: Table, rows: Sequence[Fields]) -> Change:
         watched = [i for i, column in enumerate(columns) if _may_alter(column, values, i)]
         statement = _insert_statement(table, columns, watched)
         tx.arm(statement)
-        if not watched:
-            rowids += [rowid for (rowid,) in sql.each_of_many(tx.connection, statement, values)]
-        for given in values if watched else ():
-            for rowid, *stored in sql.each(tx.connection, statement, given):
-                rowids.append(rowid)
-                altered += _alterations(columns, watched, given, stored)
+        with _counter_told(tx, table):
+            if not watched:
+                rowids += [rowid for (rowid,) in sql.each_of_many(tx.connection, statement, values)]
+            for given in values if watched else ():
+                for rowid, *stored in sql.each(tx.connection, statement, given):
+                    rowids.append(rowid)
+                    altered += _alterations(columns, watched, given, stored)
     return Change(len(rowids), rowids, _summary(altered))
+
+
+@contextmanager
+def _counter_told(tx: Transaction, table: Table) -> Generator[None]:
+    """SQLite calls a table full whose AUTOINCREMENT counter is at its end; room would not help."""
+    try:
+        yield
+    except apsw.FullError as error:
+        if images.sequences(tx.connection).get(table.name) != INTEGER_MAX:
+            raise
+        raise ConstraintFailed(
+            f"The AUTOINCREMENT counter of {shown(table.name)} is at its end, {INTEGER_MAX}.",
+            hint="Give the key in each row, a number that is free.",
+        ) from error
 
 
 def update(tx: Transaction, table: Table, fields: Fields, rowids: Sequence[int]) -> Change:

@@ -9,9 +9,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from structmem import Column, Full, StructuredMemory, writing
+from structmem import Column, ConstraintFailed, Full, StructuredMemory, writing
 from structmem.connection import roll_back
-from tests.engine.conftest import dump
+from tests.engine.conftest import alter, dump
 from tests.engine.full_disk import LARGE, place_of
 
 ROOT = Path(__file__).parents[2]
@@ -86,3 +86,17 @@ def test_the_size_limit_leaves_nothing_half_done(
         memory.undo()
         memory.undo()
         memory.verify(deep=True)
+
+
+def test_a_counter_at_its_end_is_not_a_full_disk(unjournaled: StructuredMemory) -> None:
+    """M9: SQLite calls both full."""
+    alter(
+        unjournaled,
+        "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a);"
+        f"INSERT INTO t VALUES ({(1 << 63) - 1}, 1)",
+    )
+    for rows in ({"a": 2}, [{"id": 7, "a": 2}, {"a": 3}]):
+        with pytest.raises(ConstraintFailed, match="counter of 't' is at its end"):
+            unjournaled.insert("t", rows)
+    assert unjournaled.insert("t", {"id": 7, "a": 2}).rowids == [7]
+    assert unjournaled.query("SELECT count(*) FROM t").scalar() == 2
