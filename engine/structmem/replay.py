@@ -137,8 +137,10 @@ def _change_rows(connection: apsw.Connection, effect: RowsChanged) -> None:
                 come.append(_with_changes(current[row[0]], updated.changed, row))
         else:
             _update(connection, table, updated.changed, updated.rows)
-    _delete(connection, table, gone)
-    _insert(connection, table, come)
+    if gone:
+        _delete(connection, table, gone)
+    if come:
+        _insert(connection, table, come)
 
 
 def _table(connection: apsw.Connection, name: str, columns: Sequence[str]) -> Table:

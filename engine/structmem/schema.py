@@ -24,6 +24,14 @@ _KINDS = {"virtual": "a virtual table", "shadow": "a part of a virtual table"}
 ROWID_NAMES = ("rowid", "_rowid_", "oid")
 """What SQLite calls the rowid, unless a column has the name."""
 
+Texts = tuple[tuple[str, str | None], ...]
+"""Objects by name and text; an index that belongs to a constraint has no text of its own."""
+
+_read: dict[Texts, "Table"] = {}
+"""Tables by the texts that make them what they are: equal texts need not be read again, in whatever
+file they stand. Replay asks for a table with every record."""
+_READ_MAX = 1_000
+
 
 class ColumnInfo(Struct, frozen=True):
     """A column as SQLite knows it. `generated` columns are computed and cannot be written."""
@@ -164,6 +172,26 @@ def load_table(connection: apsw.Connection, name: str) -> Table:
         raise InvalidCall(
             f"{found!r} is {what}; it can be queried, but not written with this operation."
         )
+    texts = _texts_about(connection, found)
+    if texts not in _read:
+        if len(_read) >= _READ_MAX:
+            _read.clear()
+        _read[texts] = _read_table(connection, found)
+    return _read[texts]
+
+
+def _texts_about(connection: apsw.Connection, table: str) -> Texts:
+    """The table and its indexes, as `sqlite_schema` has them. They say all that a `Table` says."""
+    rows = sql.each(
+        connection,
+        "SELECT name, sql FROM main.sqlite_schema"
+        " WHERE tbl_name = ? COLLATE NOCASE AND type IN ('table', 'index') ORDER BY rowid",
+        (table,),
+    )
+    return tuple(rows)
+
+
+def _read_table(connection: apsw.Connection, found: str) -> Table:
     columns = tuple(_columns(connection, found))
     unique = tuple(_unique_indexes(connection, found, columns))
     integer_key = _integer_key(connection, found)

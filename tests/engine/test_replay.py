@@ -12,10 +12,12 @@ from structmem import (
     ReadOnly,
     StructuredMemory,
     open_replica,
+    sql,
 )
+from structmem.schema import load_table
 from structmem_journal import Position, Record, decode_header
 
-from .conftest import alter, dump
+from .conftest import alter, dump, raw
 
 
 @pytest.fixture
@@ -198,6 +200,19 @@ def test_positions_on_the_chain(source: StructuredMemory) -> None:
         decode_header(r.header).seq
         for r in source.records(source.position_at(3) or source.position())
     ] == [4, 5]
+
+
+def test_a_table_is_read_again_when_its_indexes_change(unjournaled: StructuredMemory) -> None:
+    """H3: whether an update can be put in place depends on what is unique now."""
+    alter(unjournaled, "CREATE TABLE t (a, b)")
+    connection = raw(unjournaled)
+    assert load_table(connection, "t").unique == ()
+    for condition, plain in (("", True), (" WHERE b", False)):
+        sql.run(connection, f"CREATE UNIQUE INDEX i ON t (a){condition}")
+        assert [index.plain for index in load_table(connection, "T").unique] == [plain]
+        sql.run(connection, "DROP INDEX i")
+    assert load_table(connection, "t").unique == ()
+    connection.close()
 
 
 def _failing(_position: Position) -> None:
