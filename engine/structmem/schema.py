@@ -91,8 +91,10 @@ class SchemaObject(Struct, frozen=True):
 
 
 def schema_version(connection: apsw.Connection) -> int:
-    """SQLite's counter of schema changes, by anyone."""
-    return int(sql.pragma(connection, "schema_version"))
+    """SQLite's counter of schema changes, by anyone. (As a statement it stays compiled, which
+    `Connection.pragma` never does.)"""
+    row = sql.first(connection, "PRAGMA schema_version")
+    return row[0] if row else 0
 
 
 def objects(connection: apsw.Connection) -> list[SchemaObject]:
