@@ -101,7 +101,8 @@ def _verify_deep(live: apsw.Connection, head: Position, progress: Progress | Non
         replayed = open_writer(copy, max_value_bytes=VALUE_BYTES_MAX)
         try:
             begin_immediate(replayed)
-            count = _walk(live, head, progress, partial(_replay, replayed))
+            with replay.images_alone(replayed):
+                count = _walk(live, head, progress, partial(_replay, replayed))
             tables, rows, content = _compare(live, replayed)
         finally:
             replayed.close()

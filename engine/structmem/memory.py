@@ -530,8 +530,9 @@ class StructuredMemory:
             self._records_translated(),
             session.writer().transaction() as tx,
         ):
-            for record in records:
-                self._adopt(tx, record)
+            with tx.adopting():
+                for record in records:
+                    self._adopt(tx, record)
             if bookmark is not None:
                 log.set_meta(tx.connection, "bookmark", bookmark)
             tx.commit()

@@ -56,23 +56,22 @@ _MOVE_COUNTERS: Final = (SequenceChanged, RowsChanged, SchemaChanged, Shown)
 def apply(connection: apsw.Connection, effects: Sequence[Effect]) -> int:
     """Put `effects` into the open transaction, in order. Returns how many rows they changed or
     moved. Raises `Misfit`; then roll back."""
-    with _images_alone(connection):
-        counters = dict(images.sequences(connection))
-        rows = sum(_apply(connection, effect) for effect in effects)
-        _set_counters(connection, effects, counters)
-    return rows
+    with images_alone(connection):
+        return _put(connection, effects)
 
 
 def adopt(connection: apsw.Connection, record: Record, header: Header, event: Event) -> None:
-    """Replay a record that was checked to follow the head, and store it. Raises `Misfit`."""
-    apply(connection, event.effects)
+    """Replay a record that was checked to follow the head, and store it; inside `images_alone`.
+    Raises `Misfit`."""
+    _put(connection, event.effects)
     log.append(connection, record, header, event)
 
 
 @contextmanager
-def _images_alone(connection: apsw.Connection) -> Generator[None]:
+def images_alone(connection: apsw.Connection) -> Generator[None]:
     """Nothing but our statements changes rows meanwhile, and every row that another memory, or an
-    earlier opening of this one, could hold has room."""
+    earlier opening of this one, could hold has room. Each setting makes SQLite compile all of the
+    connection's statements again, so many records are replayed inside one."""
     longest = connection.limit(apsw.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX + ROW_SLACK_BYTES)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 0)
@@ -87,6 +86,13 @@ def _images_alone(connection: apsw.Connection) -> Generator[None]:
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 1)
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
+
+
+def _put(connection: apsw.Connection, effects: Sequence[Effect]) -> int:
+    counters = dict(images.sequences(connection))
+    rows = sum(_apply(connection, effect) for effect in effects)
+    _set_counters(connection, effects, counters)
+    return rows
 
 
 def _apply(connection: apsw.Connection, effect: Effect) -> int:

@@ -262,16 +262,22 @@ class Transaction:
         with self._writer.capture.paused():
             return replay.apply(self.connection, effects)
 
+    @contextmanager
+    def adopting(self) -> Generator[None]:
+        """To be held while records are adopted."""
+        with self._writer.capture.paused(), replay.images_alone(self.connection):
+            yield
+
     def adopt(self, record: Record) -> None:
-        """Replay and store a record of another copy of this memory, which must follow the last one.
+        """Replay and store a record of another copy of this memory, which must follow the last one;
+        inside `adopting`.
 
         Raises `BrokenChain` and its siblings, or `Misfit`.
         """
         header = follow(self.position, record, self._header)
         event = log.event_of(record, header)
         self._expect_schema_changes(event.effects)
-        with self._writer.capture.paused():
-            replay.adopt(self.connection, record, header, event)
+        replay.adopt(self.connection, record, header, event)
         self._moved_to(header, record)
 
     def earlier_result(self, call: Call) -> WriteResult | None:
