@@ -21,6 +21,7 @@ Invariants:
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Final
 
 import apsw
@@ -166,6 +167,7 @@ class Capture:
         rowids.add(change.rowid_new)
 
 
+@lru_cache(maxsize=1_000)
 def _is_users(table: str) -> bool:
     return not is_internal(table) and not fold(table).startswith("sqlite_")
 

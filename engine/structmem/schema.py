@@ -7,7 +7,7 @@ Our own tables begin with `_structmem_` and are left out of everything that this
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import apsw
@@ -290,6 +290,7 @@ def free_rowid_name(columns: Iterable[str]) -> str | None:
     return next((quote(name) for name in ROWID_NAMES if name not in taken), None)
 
 
+@lru_cache(maxsize=1_000)
 def affinity(declared: str) -> Affinity:
     """The affinity of a declared type, by the rules of
     https://www.sqlite.org/datatype3.html#determination_of_column_affinity."""
