@@ -62,15 +62,19 @@ class AsyncStructuredMemory:
         *,
         actor: str | None = None,
         read_only: bool = False,
+        max_operations: int | None = None,
         query_timeout: float = QUERY_TIMEOUT_S,
         max_value_bytes: int = MAX_VALUE_BYTES,
+        size_limit: int | None = None,
     ) -> None:
         self._memory = StructuredMemory(
             path,
             actor=actor,
             read_only=read_only,
+            max_operations=max_operations,
             query_timeout=query_timeout,
             max_value_bytes=max_value_bytes,
+            size_limit=size_limit,
         )
         self._workers = Workers(self._memory.path)
 
@@ -163,14 +167,23 @@ class AsyncStructuredMemory:
     history = _reads(StructuredMemory.history)
     position = _reads(StructuredMemory.position)
     position_at = _reads(StructuredMemory.position_at)
+    preview = _reads(StructuredMemory.preview)
     query = _reads(StructuredMemory.query)
     role = _reads(StructuredMemory.role)
+    size = _reads(StructuredMemory.size)
     verify = _reads(StructuredMemory.verify)
 
+    add_column = _writes(StructuredMemory.add_column)
     apply = _writes(StructuredMemory.apply)
+    create_index = _writes(StructuredMemory.create_index)
     create_table = _writes(StructuredMemory.create_table)
     delete = _writes(StructuredMemory.delete)
     destroy = _writes(StructuredMemory.destroy)
+    drop_index = _writes(StructuredMemory.drop_index)
+    drop_table = _writes(StructuredMemory.drop_table)
+    execute = _writes(StructuredMemory.execute)
     insert = _writes(StructuredMemory.insert)
+    redo = _writes(StructuredMemory.redo)
+    revert_to = _writes(StructuredMemory.revert_to)
     undo = _writes(StructuredMemory.undo)
     update = _writes(StructuredMemory.update)

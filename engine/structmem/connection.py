@@ -7,6 +7,8 @@ Every setting is a line with its reason. Nothing here depends on the system's SQ
 its own.
 """
 
+import errno
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -119,6 +121,11 @@ def translate(error: apsw.Error, path: Path) -> StructMemError:
             return ReadOnly(f"{path.name} cannot be written.")
         case apsw.NotADBError() | apsw.CorruptError():
             return NotAMemory(f"{path} is damaged or is not a memory: {error}.")
+        case apsw.CantOpenError() if _no_descriptors():
+            return Full(
+                "This process has no file descriptors left; nothing was changed.",
+                hint="Close other memories, or raise the limit (ulimit -n).",
+            )
         case apsw.CantOpenError():
             return NotAMemory(f"{path} cannot be opened: {error}.")
         case apsw.IOError(extendedresult=apsw.SQLITE_IOERR_SHMSIZE):
@@ -137,6 +144,15 @@ def disk_full(path: Path) -> Full:
         f"There is no room left for {path.name}; nothing was changed.",
         hint="Free some space, then repeat the call.",
     )
+
+
+def _no_descriptors() -> bool:
+    """Whether this process can open no further file, which SQLite does not tell."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    return False
 
 
 def closed(path: Path) -> InvalidCall:

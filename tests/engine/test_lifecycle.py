@@ -414,3 +414,27 @@ def test_a_killed_writer_leaves_all_or_nothing(memory: StructuredMemory) -> None
         assert len(stored) >= 3 * (reported + 1)
         assert stored == [n for n in range(len(stored) // 3) for _ in range(3)]
         memory.delete("t", "true")
+
+
+def test_no_file_descriptors_left_is_told(tmp_path: Path) -> None:
+    """M9: a time that is not right, not a file that is no memory."""
+    program = """
+import resource, structmem
+resource.setrlimit(resource.RLIMIT_NOFILE, (30, 30))
+memories = [structmem.StructuredMemory(f"{n}.db") for n in range(12)]
+try:
+    for memory in memories:
+        memory.create_table("t", [structmem.Column("a")])
+except structmem.Full as error:
+    print(error)
+for memory in memories:
+    memory.close()
+memories[-1].close()
+with structmem.StructuredMemory("0.db") as memory:
+    memory.insert("t", {"a": 1})
+    memory.verify(deep=True)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "no file descriptors left" in done.stdout
