@@ -8,7 +8,7 @@ READY := .venv/ready
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fuzz bench soak coverage format clean
+.PHONY: help demo test lint types fuzz bench soak coverage format docs clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -41,6 +41,9 @@ coverage: $(READY) ## Run the tests and show the lines and branches they miss
 format: $(READY) ## Format the code and repair what can be repaired
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(READY) ## Write the pages that are made from the code
+	$(BIN)/python docs/generate_errors.py
 
 clean: ## Remove what these targets made
 	rm -rf .venv .coverage .hypothesis .pytest_cache .ruff_cache dist build

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import click
 import pytest
 
+from docs import generate_errors
 from structmem.cli.app import app
 
 ROOT: Final = Path(__file__).parents[1]
@@ -117,6 +118,12 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     } | {path.name for path in ROOT.iterdir()}
     for name in _PATH.findall(prose_of(page)):
         assert (ROOT / name).exists() or name in known, f"{name}: there is no such file"
+
+
+def test_the_errors_are_those_of_the_code() -> None:
+    """M9"""
+    written = generate_errors.PAGE.read_text("utf-8")
+    assert written == generate_errors.page(), "run: make docs"
 
 
 def test_every_page_can_be_reached() -> None:

@@ -30,7 +30,10 @@ _ACTIONS: Final = ("NO ACTION", "RESTRICT", "SET NULL", "SET DEFAULT", "CASCADE"
 def check_columns(columns: object, max_value_bytes: int) -> list[Column]:
     """The columns as `Column`s, each checked, none twice, with at most one primary key."""
     if isinstance(columns, str | bytes | Mapping) or not isinstance(columns, Iterable):
-        raise InvalidCall("columns must be a list of columns.")
+        raise InvalidCall(
+            f"columns must be a list of columns, not {shown(cast('object', columns))}.",
+            hint='Such as [Column("email", "TEXT"), Column("name")].',
+        )
     checked = [
         check_column(column, max_value_bytes) for column in cast("Iterable[object]", columns)
     ]
@@ -144,11 +147,15 @@ def check_description(description: object) -> str | None:
     if description is None:
         return None
     if not isinstance(description, str) or "\0" in description:
-        raise InvalidCall("A description must be text without NUL characters.")
+        raise InvalidCall(
+            f"A description must be text without NUL characters, not {shown(description)}."
+        )
     try:
         description.encode()
     except UnicodeEncodeError:
-        raise InvalidCall("A description must be valid Unicode text.") from None
+        raise InvalidCall(
+            f"The description {shown(description)} is not valid Unicode text."
+        ) from None
     return str.__str__(description)
 
 

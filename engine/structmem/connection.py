@@ -12,6 +12,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import apsw
 
@@ -32,6 +33,17 @@ from structmem.limits import BUSY_TIMEOUT_MS, PAYLOAD_PART_BYTES, ROW_SLACK_BYTE
 from structmem_journal import JournalError, UnknownKind
 
 _NO_TABLE_OF_OURS = f"no such table: main.{INTERNAL_PREFIX}"
+_TAKEN = "Another row has that value: update that row instead, or give another value."
+_RULES: Final[dict[int, str]] = {
+    apsw.SQLITE_CONSTRAINT_UNIQUE: _TAKEN,
+    apsw.SQLITE_CONSTRAINT_PRIMARYKEY: _TAKEN,
+    apsw.SQLITE_CONSTRAINT_ROWID: _TAKEN,
+    apsw.SQLITE_CONSTRAINT_NOTNULL: "Give the column a value.",
+    apsw.SQLITE_CONSTRAINT_CHECK: "`describe` shows the rule.",
+    apsw.SQLITE_CONSTRAINT_DATATYPE: "`describe` shows the types, which this table enforces.",
+}
+"""What to do about a broken rule. Of foreign keys the caller is told all (see `memory`)."""
+
 _CACHED_STATEMENTS = 100  # APSW's own default
 
 
@@ -79,11 +91,18 @@ def translated(path: Path) -> Generator[None]:
     except apsw.Error as error:
         raise translate(error, path) from error
     except UnknownKind as error:
-        raise FormatTooNew(f"{error}.") from error
+        raise too_new(error) from error
     except JournalError as error:
         raise _damaged(f"The journal of {path.name} is damaged: {error}.") from error
     except UnicodeDecodeError as error:
         raise _damaged(f"{path.name} is damaged: text in it is not UTF-8.") from error
+
+
+def too_new(error: UnknownKind) -> FormatTooNew:
+    """The error for a record that speaks of what this version does not know."""
+    return FormatTooNew(
+        f"{error}.", hint="Use the version of structmem that wrote it, or a later one."
+    )
 
 
 def _damaged(what: str) -> VerificationFailed:
@@ -106,7 +125,8 @@ def translate(error: apsw.Error, path: Path) -> StructMemError:
                 hint="Make it smaller, or try again when no large query runs in this process.",
             )
         case apsw.ConstraintError():
-            return ConstraintFailed(f"The change breaks a rule of the schema: {error}.")
+            hint = _RULES.get(getattr(error, "extendedresult", 0))
+            return ConstraintFailed(f"The change breaks a rule of the schema: {error}.", hint=hint)
         case apsw.MismatchError():
             return ConstraintFailed(
                 f"A value does not fit its column: {error}.",
@@ -118,7 +138,9 @@ def translate(error: apsw.Error, path: Path) -> StructMemError:
                 hint="Store it in pieces, or open the memory with a larger max_value_bytes.",
             )
         case apsw.ReadOnlyError():
-            return ReadOnly(f"{path.name} cannot be written.")
+            return ReadOnly(
+                f"{path.name} cannot be written.", hint="Check the permissions of the file."
+            )
         case apsw.NotADBError() | apsw.CorruptError():
             return NotAMemory(f"{path} is damaged or is not a memory: {error}.")
         case apsw.CantOpenError() if _no_descriptors():
@@ -127,7 +149,10 @@ def translate(error: apsw.Error, path: Path) -> StructMemError:
                 hint="Close other memories, or raise the limit (ulimit -n).",
             )
         case apsw.CantOpenError():
-            return NotAMemory(f"{path} cannot be opened: {error}.")
+            return NotAMemory(
+                f"{path} cannot be opened: {error}.",
+                hint="Check that it is there, and its permissions.",
+            )
         case apsw.IOError(extendedresult=apsw.SQLITE_IOERR_SHMSIZE):
             return disk_full(path)
         case apsw.SQLError() if _NO_TABLE_OF_OURS in str(error):

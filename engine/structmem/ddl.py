@@ -100,7 +100,10 @@ def _check_addable(tx: Transaction, table: Table, column: Column) -> None:
     """SQLite's rules for a column that comes later, in words."""
     what = f"Column {column.name!r} cannot be added to {table.name!r}"
     if table.column(column.name) is not None:
-        raise InvalidCall(f"{what}: it has a column of that name (ASCII case is ignored).")
+        raise InvalidCall(
+            f"{what}: it has a column of that name (ASCII case is ignored).",
+            hint="Use that one, or choose another name.",
+        )
     if column.primary_key:
         raise InvalidCall(f"{what} as a primary key.", hint="Create a new table with that key.")
     if column.unique:
@@ -122,7 +125,10 @@ def _check_addable(tx: Transaction, table: Table, column: Column) -> None:
             hint="Give it a default.",
         )
     if isinstance(column.default, str) and "\0" in column.default:
-        raise InvalidCall(f"{what}: SQLite cannot give rows that are there a text with NUL.")
+        raise InvalidCall(
+            f"{what}: SQLite cannot give rows that are there a text with NUL.",
+            hint="Leave the default out, and update the rows afterwards.",
+        )
     if column.references is not None and column.default not in (UNSET, None):
         raise ConstraintFailed(
             f"{what}: the rows that are there would refer to {shown(column.default)}.",
@@ -145,8 +151,8 @@ def _check_unreferenced(tx: Transaction, table: Table) -> None:
     if referring:
         names = ", ".join(map(repr, referring))
         raise ConstraintFailed(
-            f"{table.name!r} cannot be dropped: {names} refers to it.",
-            hint="Drop the table that refers to it first.",
+            f"{table.name!r} cannot be dropped: foreign keys of {names} refer to it.",
+            hint="Drop what refers to it first.",
         )
 
 
@@ -170,7 +176,8 @@ def _check_reference(
     if fold(reference.column) not in unique:
         raise InvalidCall(
             f"Column {column.name!r} references {reference.table}.{reference.column}, which is "
-            "neither a primary key nor unique."
+            "neither a primary key nor unique.",
+            hint="Refer to a column that is, or make this one so with a unique index.",
         )
 
 

@@ -135,10 +135,14 @@ def _columns_of(table: Table, names: Sequence[str]) -> list[ColumnInfo]:
             raise _no_such_column(table, name)
         if column.generated:
             raise InvalidCall(
-                f"Column {column.name!r} of {table.name!r} is computed and cannot be written."
+                f"Column {column.name!r} of {table.name!r} is computed and cannot be written.",
+                hint="Leave it out, and write the columns that it is computed from.",
             )
         if column.name in found:
-            raise InvalidCall(f"Column {column.name!r} is given twice: names ignore ASCII case.")
+            raise InvalidCall(
+                f"Column {column.name!r} is given twice: names ignore ASCII case.",
+                hint="Give it once.",
+            )
         found[column.name] = column
     return list(found.values())
 

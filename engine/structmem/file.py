@@ -160,7 +160,10 @@ def _create_empty(path: Path) -> None:
     except FileExistsError:
         return  # another process made it meanwhile
     except OSError as error:
-        raise InvalidCall(f"{path} cannot be created: {error.strerror}.") from error
+        raise InvalidCall(
+            f"{path} cannot be created: {error.strerror}.",
+            hint="Choose a directory in which this process may write.",
+        ) from error
 
 
 def exists(path: Path) -> bool:

@@ -161,7 +161,10 @@ def _put_back(tx: Transaction, seq: int, event: Event, what: str) -> tuple[list[
         ) from misfit
     dangling = foreign_keys.dangling(tx.connection, effects)
     if dangling is not None:
-        raise CannotUndo(f"{op_id_of(seq)} cannot be {what}: afterwards {dangling}.")
+        raise CannotUndo(
+            f"{op_id_of(seq)} cannot be {what}: afterwards {dangling}.",
+            hint="Change or delete that row first.",
+        )
     return effects, rows
 
 

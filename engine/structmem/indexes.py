@@ -17,10 +17,12 @@ def check_columns(columns: object) -> list[str]:
     if isinstance(columns, str):
         columns = [columns]
     if isinstance(columns, bytes | Mapping) or not isinstance(columns, Iterable):
-        raise InvalidCall("columns must be a list of column names.")
+        raise InvalidCall(
+            f"columns must be a list of column names, not {shown(cast('object', columns))}."
+        )
     names = [check_table(name, "column") for name in cast("Iterable[object]", columns)]
     if not names:
-        raise InvalidCall("An index needs at least one column.")
+        raise InvalidCall("An index needs at least one column.", hint="Name it in columns.")
     return names
 
 
@@ -31,7 +33,9 @@ def create_index(
     found = [_column_of(table, column) for column in columns]
     twice = next((c for c in found if found.count(c) > 1), None)
     if twice is not None:
-        raise InvalidCall(f"Column {twice!r} is given twice: names ignore ASCII case.")
+        raise InvalidCall(
+            f"Column {twice!r} is given twice: names ignore ASCII case.", hint="Name it once."
+        )
     taken = {fold(o.name) for o in schema.objects(tx.connection)}
     if name is not None and fold(name) in taken:
         raise InvalidCall(f"The name {shown(name)} is taken.", hint="Choose another name.")
@@ -76,7 +80,8 @@ def _index(tx: Transaction, name: str) -> SchemaObject:
     if fold(name).startswith("sqlite_autoindex_"):
         raise InvalidCall(
             f"The index {shown(name)} belongs to a UNIQUE or PRIMARY KEY rule of its table and "
-            "cannot be dropped alone."
+            "cannot be dropped alone.",
+            hint="To be rid of the rule, make a new table without it and move the rows.",
         )
     close = nearest(name, [o.name for o in indexes])
     raise NoSuchTable(

@@ -41,8 +41,8 @@ from structmem.bounds import Bounds
 from structmem.calls import Call, check_call_id, check_table, check_text
 from structmem.columns import check_column, check_columns, check_description
 from structmem.conditions import check_condition, matching_rowids
-from structmem.connection import translate, translated
-from structmem.errors import ConstraintFailed, Diverged, FormatTooNew, InvalidCall, shown
+from structmem.connection import too_new, translate, translated
+from structmem.errors import ConstraintFailed, Diverged, InvalidCall, shown
 from structmem.execution import execute
 from structmem.identifiers import check_name
 from structmem.limits import (
@@ -662,7 +662,7 @@ class StructuredMemory:
         try:
             yield
         except UnknownKind as error:
-            raise FormatTooNew(f"{error}.") from error
+            raise too_new(error) from error
         except JournalError as error:
             raise Diverged(f"The records do not fit {self._path.name}: {error}.") from error
         except Misfit as misfit:

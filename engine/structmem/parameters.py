@@ -49,9 +49,15 @@ def _check_length(needed: int, wanted: AbstractSet[str], given: int) -> None:
 def _check_names(wanted: AbstractSet[str], given: AbstractSet[str]) -> None:
     missing, extra = wanted - given, given - wanted
     if missing:
-        raise InvalidCall(f"The parameters {_listed(missing)} of the SQL have no value.")
+        raise InvalidCall(
+            f"The parameters {_listed(missing)} of the SQL have no value.",
+            hint="Pass a value for each name, without the colon.",
+        )
     if extra:
-        raise InvalidCall(f"The SQL has no parameters {_listed(extra)}.")
+        raise InvalidCall(
+            f"The SQL has no parameters {_listed(extra)}.",
+            hint="Leave their values out, or use them in the SQL.",
+        )
 
 
 def _listed(names: AbstractSet[str]) -> str:

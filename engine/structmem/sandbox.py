@@ -57,7 +57,9 @@ class Runner(Generic[G]):
         statements = self.statements(text)
         found = next(statements, None)
         if found is None:
-            raise InvalidCall("There is no SQL statement in this text.")
+            raise InvalidCall(
+                "There is no SQL statement in this text.", hint="Send one, such as SELECT 1."
+            )
         if self._goes_on(statements):
             raise InvalidCall(
                 "The text has more than one SQL statement.",

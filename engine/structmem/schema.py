@@ -281,7 +281,10 @@ def _rowid_name(table: str, columns: Sequence[ColumnInfo], integer_key: str | No
         return name
     if integer_key is not None:
         return quote(integer_key)
-    raise InvalidCall(f"The columns of {table!r} leave no name for its rowid.")
+    raise InvalidCall(
+        f"The columns of {table!r} leave no name for its rowid; it can only be queried.",
+        hint="Make a table without a column called rowid, oid or _rowid_, and copy the rows.",
+    )
 
 
 def free_rowid_name(columns: Iterable[str]) -> str | None:

@@ -366,7 +366,9 @@ def _payload_of(event: Event, salt: bytes) -> bytes:
     try:
         return encode_payload(event, salt)
     except RecordTooLarge as error:
-        raise InvalidCall(f"This call is too large: {error}.") from error
+        raise InvalidCall(
+            f"This call is too large: {error}.", hint="Split it into several calls."
+        ) from error
 
 
 def _result_of(event: Event, position: Position, *, repeated: bool = False) -> WriteResult:
