@@ -85,6 +85,8 @@ class WriteGuard(Gate):
                 return first == "main" and not is_internal(second)
             case apsw.SQLITE_PRAGMA:
                 return first in PRAGMAS
+            case apsw.SQLITE_DROP_TEMP_TRIGGER:  # ours go with their table; see `judge`
+                return is_internal(first)
             case code if code in _MAKES or code in _DROPS:
                 return database == "main" and not is_internal(first) and not is_internal(second)
             case code:
@@ -96,8 +98,8 @@ class WriteGuard(Gate):
         return table not in self._modules
 
     def _is_writable(self, code: int, table: str, database: str | None) -> bool:
-        if database == "temp":  # renaming looks through the temporary schema too
-            return code == apsw.SQLITE_UPDATE and table == "sqlite_temp_master"
+        if database == "temp":  # altering or dropping a table looks after its temporary triggers
+            return code != apsw.SQLITE_INSERT and table == "sqlite_temp_master"
         return not is_internal(table)
 
     # -- the statement as a whole ----------------------------------------------------------------
@@ -110,6 +112,8 @@ class WriteGuard(Gate):
         table, column = fold(action.first or ""), fold(action.second or "")
         if action.code == apsw.SQLITE_REINDEX:
             return self._does(_MAKES)
+        if action.code == apsw.SQLITE_DROP_TEMP_TRIGGER:
+            return self._does([apsw.SQLITE_DROP_TABLE])
         if table == "sqlite_sequence" and action.code in _WRITES:
             return self._rewrites_schema
         if table in SCHEMA_TABLES and action.code in _WRITES:

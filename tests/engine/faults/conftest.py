@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 import apsw
 import pytest
 
-from structmem import Column, StructMemError, StructuredMemory, sql
+from structmem import Column, StructMemError, StructuredMemory, open_replica, sql
 from tests.engine.conftest import dump, session_of
 
 # Read like this they change nothing. (Some are read from the file; they must stay as well.)
@@ -36,6 +36,9 @@ _SWITCHES = (
     *(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA),
     *(apsw.SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA),
 )
+
+
+Step = Callable[[StructuredMemory], object]
 
 
 @pytest.fixture
@@ -147,3 +150,41 @@ def _connection_state(connection: apsw.Connection) -> dict[str, object]:
         "switches": [connection.config(switch, -1) for switch in _SWITCHES],
         "authorizer": connection.authorizer,
     }
+
+
+# -- forth and back -------------------------------------------------------------------------------
+
+
+def _state_of_file(memory: StructuredMemory) -> object:
+    """The whole file. Only triggers have an order that means something; and once there was an
+    AUTOINCREMENT, SQLite keeps its table for counters, be it empty."""
+    found = dump(memory)
+    if found.get("sqlite_sequence") == []:
+        del found["sqlite_sequence"]
+        found[""] = [o for o in found[""] if o[1] != "sqlite_sequence"]
+    triggers = [o for o in found[""] if o[0] == "trigger"]
+    return found | {"": sorted(o for o in found[""] if o[0] != "trigger") + triggers}
+
+
+def there_and_back(memory: StructuredMemory, *steps: Step) -> None:
+    """Do the steps, undo all, redo all, revert all; then once more on a replica."""
+    states = [_state_of_file(memory)]
+    for step in steps:
+        step(memory)
+        states.append(_state_of_file(memory))
+    start = memory.history(1, before=memory.history(len(steps))[-1].op_id)
+    for before in reversed(states[:-1]):
+        memory.undo()
+        assert _state_of_file(memory) == before
+    for after in states[1:]:
+        memory.redo()
+        assert _state_of_file(memory) == after
+    if start:
+        memory.revert_to(start[0].op_id)
+        assert _state_of_file(memory) == states[0]
+        memory.redo()
+        assert _state_of_file(memory) == states[-1]
+    memory.verify(deep=True)
+    with open_replica(memory.path.with_name("replica.db"), memory_id=memory.id) as replica:
+        replica.apply(memory.records())
+        assert _state_of_file(replica) == states[-1]

@@ -4,7 +4,6 @@ Each story is a list of operations. They are done, taken back one by one and don
 step the whole file must be as it was the first time.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,46 +17,11 @@ from structmem import (
     NoSuchTable,
     Reference,
     StructuredMemory,
-    open_replica,
 )
 from structmem.identifiers import quote
 from tests.engine.conftest import alter, dump
-from tests.engine.faults.conftest import all_refused, make_witness, refused
+from tests.engine.faults.conftest import Step, all_refused, make_witness, refused, there_and_back
 from tests.engine.faults.test_names import ODD
-
-Step = Callable[[StructuredMemory], object]
-
-
-def state(memory: StructuredMemory) -> object:
-    """The whole file. Only triggers have an order that means something."""
-    found = dump(memory)
-    triggers = [o for o in found[""] if o[0] == "trigger"]
-    return found | {"": sorted(o for o in found[""] if o[0] != "trigger") + triggers}
-
-
-def there_and_back(memory: StructuredMemory, *steps: Step) -> None:
-    """Do the steps, undo all, redo all, revert all; then once more on a replica."""
-    states = [state(memory)]
-    for step in steps:
-        step(memory)
-        states.append(state(memory))
-    start = memory.history(1, before=memory.history(len(steps))[-1].op_id)
-    for before in reversed(states[:-1]):
-        memory.undo()
-        assert state(memory) == before
-    for after in states[1:]:
-        memory.redo()
-        assert state(memory) == after
-    if start:
-        memory.revert_to(start[0].op_id)
-        assert state(memory) == states[0]
-        memory.redo()
-        assert state(memory) == states[-1]
-    memory.verify(deep=True)
-    with open_replica(memory.path.with_name("replica.db"), memory_id=memory.id) as replica:
-        replica.apply(memory.records())
-        assert state(replica) == states[-1]
-
 
 # -- C03 -------------------------------------------------------------------------------------------
 
