@@ -1,5 +1,6 @@
 """The pages say what is true: their code runs, their links lead somewhere, their files exist."""
 
+import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import click
 import pytest
 
 from docs import generate_errors
+from structmem import StructuredMemory
 from structmem.cli.app import app
 
 ROOT: Final = Path(__file__).parents[1]
@@ -127,8 +129,60 @@ def test_the_errors_are_those_of_the_code() -> None:
 
 
 def test_every_page_can_be_reached() -> None:
-    """From the index, so that nothing is written and never found."""
-    index = ROOT / "docs/index.md"
-    linked = {(index.parent / link).resolve() for link in _LINK.findall(prose_of(index))}
-    missing = {*(ROOT / "docs").rglob("*.md")} - linked - {index}
+    """From an index, so that nothing is written and never found."""
+    indexes = [ROOT / "docs/index.md", ROOT / "docs/reference/index.md"]
+    linked = {
+        (index.parent / link).resolve()
+        for index in indexes
+        for link in _LINK.findall(prose_of(index))
+    }
+    missing = {*(ROOT / "docs").rglob("*.md")} - linked - {indexes[0]}
     assert not missing
+
+
+METHODS: Final = [name for name in vars(StructuredMemory) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_page_of_the_reference_shows_its_method(name: str) -> None:
+    """M2: the call as it is, and each parameter in the table of arguments."""
+    page = ROOT / "docs/reference" / f"{name}.md"
+    method = inspect.getattr_static(StructuredMemory, name)
+    call, *code = blocks_of(page)
+    assert call.code.strip() == f"memory.{name}{_shown_signature(method)}"
+    parameters = [] if isinstance(method, property) else [*inspect.signature(method).parameters][1:]
+    assert re.findall(r"^\| `(\w+)` \| [^|]", _table_of(page, "argument"), re.M) == parameters
+    assert [block.language for block in code] == ["python"]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_page_of_the_reference_names_errors_that_exist(name: str) -> None:
+    """M9"""
+    page = ROOT / "docs/reference" / f"{name}.md"
+    named = re.findall(r"^\| `(\w+)` \|", _table_of(page, "can raise"), re.M)
+    assert set(named) <= {*generate_errors.KINDS}
+
+
+def test_the_reference_has_no_page_without_a_method() -> None:
+    pages = {page.stem for page in (ROOT / "docs/reference").glob("*.md")}
+    assert pages == {*METHODS, "index"}
+
+
+def _table_of(page: Path, heading: str) -> str:
+    """The table whose first column has this heading, or nothing."""
+    return prose_of(page).partition(f"| {heading} |")[2].partition("\n\n")[0]
+
+
+def _shown_signature(method: Any) -> str:
+    """The parameters of a call with their defaults, as a page shows them."""
+    if isinstance(method, property):
+        return ""
+    shown: list[str] = []
+    for parameter in [*inspect.signature(method).parameters.values()][1:]:
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in shown:
+            shown.append("*")
+        simple = isinstance(parameter.default, int | str | tuple | None)
+        default = repr(parameter.default) if simple else "…"
+        required = parameter.default is parameter.empty
+        shown.append(parameter.name if required else f"{parameter.name}={default}")
+    return f"({', '.join(shown)})"
