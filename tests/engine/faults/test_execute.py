@@ -280,7 +280,9 @@ STORIES: dict[str, list[Step]] = {
     "C35 at random": running(
         "CREATE TABLE r(a, at DEFAULT CURRENT_TIMESTAMP, n DEFAULT (random()),"
         " h DEFAULT (hex(randomblob(4))))",
-        "INSERT INTO r(a) VALUES (1), (2), (3), (4)",
+        # Enough of them that a coin for each does not fall on one side alone.
+        "INSERT INTO r(a) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 99)"
+        " SELECT i FROM n",
         "UPDATE r SET n = random(), at = datetime('now') WHERE random() % 2",
         "DELETE FROM r WHERE random() % 2",
         "INSERT INTO r(a) SELECT abs(random()) FROM r",
