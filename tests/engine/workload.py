@@ -9,6 +9,7 @@ from random import Random
 from typing import Any, Final
 
 from structmem import (
+    CannotUndo,
     Column,
     NoSuchTable,
     NothingToUndo,
@@ -27,7 +28,7 @@ COLUMNS: Final = [
     Column("text"),
 ]
 CALLS: Final = 40
-REFUSALS: Final = (NoSuchTable, NothingToUndo, TableExists)
+REFUSALS: Final = (NoSuchTable, NothingToUndo, TableExists, CannotUndo)
 """What a write may meet that was drawn without a look at the memory."""
 
 
@@ -65,6 +66,54 @@ def undo(memory: StructuredMemory, _random: Random) -> WriteResult:
     return memory.undo()
 
 
+def redo(memory: StructuredMemory, _random: Random) -> WriteResult:
+    return memory.redo()
+
+
+def revert(memory: StructuredMemory, random: Random) -> WriteResult:
+    operations = memory.history(8)
+    if not operations:
+        raise NothingToUndo("Nothing was done yet.")
+    return memory.revert_to(random.choice(operations).op_id)
+
+
+def add_column(memory: StructuredMemory, random: Random) -> WriteResult:
+    return memory.add_column(random.choice(TABLES), Column(_new_name(random), default="more"))
+
+
+def create_index(memory: StructuredMemory, random: Random) -> WriteResult:
+    return memory.create_index(random.choice(TABLES), ["n", "text"])
+
+
+def drop_index(memory: StructuredMemory, random: Random) -> WriteResult:
+    return memory.drop_index(f"{random.choice(TABLES)}_n_text")
+
+
+def drop_table(memory: StructuredMemory, random: Random) -> WriteResult:
+    return memory.drop_table(random.choice(TABLES))
+
+
+def execute(memory: StructuredMemory, random: Random) -> WriteResult:
+    sql = random.choice(SCRIPTS).format(table=random.choice(TABLES), new=_new_name(random))
+    return memory.execute(sql)
+
+
+_TRIGGER: Final = (
+    "CREATE TRIGGER IF NOT EXISTS {table}_touch AFTER INSERT ON {table} BEGIN"
+    " UPDATE {table} SET n = n + 1 WHERE id = new.id - 1; END"
+)
+SCRIPTS: Final = (
+    "UPDATE {table} SET n = n + 1 WHERE n < 50; DELETE FROM {table} WHERE n = 51",
+    "INSERT OR REPLACE INTO {table} (id, name, n) SELECT id, name || 'x', 5 FROM {table} LIMIT 3",
+    _TRIGGER,
+    "CREATE VIEW IF NOT EXISTS {new} AS SELECT 1; DROP VIEW {new}",
+    "ALTER TABLE {table} RENAME TO {new}; ALTER TABLE {new} RENAME TO {table}",
+    "ALTER TABLE {table} ADD COLUMN {new} DEFAULT 1; ALTER TABLE {table} DROP COLUMN {new}",
+    "ALTER TABLE {table} RENAME n TO {new}; ALTER TABLE {table} RENAME {new} TO n",
+    "DROP TABLE {table}",
+)
+
+
 def repeatable(memory: StructuredMemory, random: Random) -> WriteResult:
     """One of a few calls, each with its own id and arguments: done once, however often called."""
     number = random.randrange(CALLS)
@@ -80,6 +129,13 @@ WRITES: Final[list[tuple[int, Write]]] = [
     (4, update),
     (3, delete),
     (3, undo),
+    (2, redo),
+    (1, revert),
+    (1, add_column),
+    (1, create_index),
+    (1, drop_index),
+    (1, drop_table),
+    (4, execute),
     (4, repeatable),
 ]
 """Each with how often it is drawn."""
@@ -88,7 +144,12 @@ LIGHT: Final = [(weight, write) for weight, write in WRITES if write is not inse
 """Those that take no longer than a moment, so that a crowd gets its turns."""
 
 
-SCHEMA: Final[list[tuple[int, Write]]] = [(1, create_table), (5, undo)]
+SCHEMA: Final[list[tuple[int, Write]]] = [
+    (1, create_table),
+    (5, undo),
+    (1, drop_table),
+    (1, execute),
+]
 """What makes tables come and go, by keeping the history short that others make."""
 
 
@@ -101,6 +162,10 @@ def write(
         _weight, chosen = random.choices(among, weights)[0]
         with suppress(*REFUSALS):
             return chosen(memory, random)
+
+
+def _new_name(random: Random) -> str:
+    return f"x{random.getrandbits(40):x}"
 
 
 def _row(random: Random) -> dict[str, Any]:
