@@ -1,4 +1,4 @@
-"""Calls that fail halfway, for reasons outside of them: C13, C14, C53.
+"""Calls that fail halfway, for reasons outside of them: C13, C14, C26, C53.
 
 (C15, a COMMIT that fails, stands in `test_writes.py`.)
 """
@@ -11,8 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from structmem import Column, ForkedProcess, Full, QueryLimit, StructuredMemory, sql
-from tests.engine.conftest import dump, writer_of
+from structmem import (
+    CannotUndo,
+    Column,
+    ForkedProcess,
+    Full,
+    QueryLimit,
+    StructuredMemory,
+    VerificationFailed,
+    sql,
+)
+from tests.engine.conftest import alter, dump, writer_of
 from tests.engine.faults.conftest import make_things, refused
 
 ENDLESS = (
@@ -112,3 +121,17 @@ def _is_forked(call: Callable[[], object]) -> bool:
     except ForkedProcess:
         return True
     return False
+
+
+def test_c26_a_vacuum_by_hand_is_found_and_undo_refuses(unjournaled: StructuredMemory) -> None:
+    """M10, H3: it renumbers the rows of a table without an integer key, which the journal holds."""
+    unjournaled.create_table("t", [Column("a")])
+    unjournaled.insert("t", [{"a": letter} for letter in "abc"])
+    unjournaled.delete("t", "a = 'a'")
+    alter(unjournaled, "VACUUM")
+    with pytest.raises(CannotUndo, match="rowid 1"):
+        unjournaled.undo()
+    with pytest.raises(VerificationFailed, match="'t' rowid 1"):
+        unjournaled.verify(deep=True)
+    assert unjournaled.update("t", {"a": "B"}, "a = 'b'").rows_changed == 1
+    assert unjournaled.query("SELECT a FROM t ORDER BY a").rows == [("B",), ("c",)]
