@@ -13,9 +13,11 @@ Rules, each with its reason:
   anything that names the memory's own tables.
 """
 
+import re
 from collections.abc import Generator, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from typing import Final
 
 import apsw
 
@@ -37,6 +39,12 @@ from structmem.sandbox import Runner, Statement
 from structmem.schema import SchemaObject, load_table
 from structmem.write_guard import WriteGuard
 from structmem.writing import Change, Transaction
+
+# A bare or quoted identifier; and those that mean something as a default.
+_NAME: Final = re.compile(r'[^\W\d]\w*|".*"|`.*`|\[.*\]', re.DOTALL)
+_KEYWORDS: Final = frozenset(
+    ["null", "true", "false", "current_timestamp", "current_date", "current_time"]
+)
 
 
 def execute(
@@ -195,5 +203,11 @@ def _check_object(connection: apsw.Connection, made: SchemaObject) -> None:
             f"{made.name!r} cannot be made WITHOUT ROWID: its rows could not be journaled.",
             hint="Leave WITHOUT ROWID away; the primary key stays.",
         )
+    for column, default in schema.defaults(connection, made.name):
+        if _NAME.fullmatch(default) and fold(default) not in _KEYWORDS:
+            raise InvalidCall(
+                f"The default {default} of {column!r} is a name, which SQLite would take for text.",
+                hint="Write text in single quotes: 'like this'.",
+            )
     if len(load_table(connection, made.name).columns) > COLUMNS_MAX:
         raise InvalidCall(f"{made.name!r} has more than {COLUMNS_MAX:,} columns.")

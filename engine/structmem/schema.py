@@ -150,6 +150,16 @@ def _names(connection: apsw.Connection, name: str) -> list[str]:
     return [column for (column,) in listed]
 
 
+def defaults(connection: apsw.Connection, table: str) -> list[tuple[str, str]]:
+    """The columns of `table` that have a default, each with its text."""
+    listed = sql.rows(
+        connection,
+        "SELECT name, dflt_value FROM pragma_table_xinfo(?) WHERE dflt_value IS NOT NULL",
+        (table,),
+    )
+    return [(name, text) for name, text in listed]
+
+
 def triggers_in_order(connection: apsw.Connection) -> list[tuple[str, str]]:
     """(table, trigger), by table; those of one table in the order in which they were made."""
     found = [o for o in objects(connection) if o.kind == "trigger"]

@@ -130,6 +130,23 @@ def test_c03_a_misspelled_column_is_no_text(things: StructuredMemory, text: str)
         things.execute(text)
 
 
+@pytest.mark.parametrize("default", ['"hello"', "hello", "`hello`", "[hello]", '"a""b"', "éa"])
+@pytest.mark.parametrize(
+    "sql", ["CREATE TABLE new (a DEFAULT {})", "ALTER TABLE t ADD COLUMN new DEFAULT {}"]
+)
+def test_c03_a_name_is_no_default(things: StructuredMemory, sql: str, default: str) -> None:
+    """M6: SQLite's grammar takes one for text, whatever is set about double quotes."""
+    with refused(things, InvalidCall, match="single quotes"):
+        things.execute(sql.format(default))
+
+
+@pytest.mark.parametrize(
+    "default", ["'hello'", "NULL", "true", "-5", "1e5", "x'00'", "current_timestamp", "('a' || 1)"]
+)
+def test_c03_what_is_a_default_stays_one(things: StructuredMemory, default: str) -> None:
+    things.execute(f"CREATE TABLE new (a DEFAULT {default}); INSERT INTO new DEFAULT VALUES")
+
+
 # -- failing halfway -------------------------------------------------------------------------------
 
 
