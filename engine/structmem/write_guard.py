@@ -85,7 +85,7 @@ class WriteGuard(Gate):
                 return first == "main" and not is_internal(second)
             case apsw.SQLITE_PRAGMA:
                 return first in PRAGMAS
-            case apsw.SQLITE_DROP_TEMP_TRIGGER:  # ours go with their table; see `judge`
+            case apsw.SQLITE_DROP_TEMP_TRIGGER:  # ours go with their table
                 return is_internal(first)
             case code if code in _MAKES or code in _DROPS:
                 return database == "main" and not is_internal(first) and not is_internal(second)
@@ -98,7 +98,7 @@ class WriteGuard(Gate):
         return table not in self._modules
 
     def _is_writable(self, code: int, table: str, database: str | None) -> bool:
-        if database == "temp":  # altering or dropping a table looks after its temporary triggers
+        if database == "temp":  # renaming and dropping look through the temporary schema too
             return code != apsw.SQLITE_INSERT and table == "sqlite_temp_master"
         return not is_internal(table)
 
@@ -113,7 +113,7 @@ class WriteGuard(Gate):
         if action.code == apsw.SQLITE_REINDEX:
             return self._does(_MAKES)
         if action.code == apsw.SQLITE_DROP_TEMP_TRIGGER:
-            return self._does([apsw.SQLITE_DROP_TABLE])
+            return column in self._tables_dropped()
         if table == "sqlite_sequence" and action.code in _WRITES:
             return self._rewrites_schema
         if table in SCHEMA_TABLES and action.code in _WRITES:
@@ -139,6 +139,9 @@ class WriteGuard(Gate):
         dropped = {a.first for a in self._seen if a.code == apsw.SQLITE_DROP_TABLE}
         altered = {a.second for a in self._seen if a.code == apsw.SQLITE_ALTER_TABLE}
         return {name for name in dropped | altered if name}
+
+    def _tables_dropped(self) -> set[str]:
+        return {fold(a.first or "") for a in self._seen if a.code == apsw.SQLITE_DROP_TABLE}
 
     def _does(self, codes: Iterable[int]) -> bool:
         return any(action.code in codes for action in self._seen)
