@@ -84,7 +84,7 @@ class WriteGuard(Gate):
             case apsw.SQLITE_ALTER_TABLE:
                 return first == "main" and not is_internal(second)
             case apsw.SQLITE_PRAGMA:
-                return first in PRAGMAS
+                return first in PRAGMAS or (first == "quick_check" and self._alters)
             case apsw.SQLITE_DROP_TEMP_TRIGGER:  # ours go with their table
                 return is_internal(first)
             case code if code in _MAKES or code in _DROPS:
@@ -93,6 +93,8 @@ class WriteGuard(Gate):
                 return code in _FREE
 
     def _is_readable(self, table: str, column: str) -> bool:
+        if table == "pragma_quick_check":  # so SQLite checks the rows against a new rule
+            return self._alters
         if is_internal(table) or table.startswith("pragma_"):
             return False
         return table not in self._modules
@@ -128,7 +130,12 @@ class WriteGuard(Gate):
 
     @property
     def _rewrites_schema(self) -> bool:
-        return self._does(_DROPS) or self._does([apsw.SQLITE_ALTER_TABLE])
+        return self._does(_DROPS) or self._alters
+
+    @property
+    def _alters(self) -> bool:
+        """Then nothing of the statement is a query of the user's."""
+        return self._does([apsw.SQLITE_ALTER_TABLE])
 
     @property
     def changes_rows(self) -> bool:

@@ -29,3 +29,23 @@ def test_our_triggers_cannot_be_dropped_alone(memory: StructuredMemory, trigger:
     with pytest.raises(InvalidCall, match="Temporary"):
         memory.execute(f"DROP TRIGGER {trigger}; DROP TABLE t")
     assert memory.delete("t", "true").rows_changed == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("CREATE TABLE t (a INT) STRICT", "b INT"),
+        ("CREATE TABLE t (a)", "b INT DEFAULT 1 CHECK (b = 1)"),
+        ("CREATE TABLE t (a)", "b INT AS (a + 1) NOT NULL"),
+    ],
+)
+def test_rows_can_be_checked_against_a_new_column(
+    memory: StructuredMemory, table: str, column: str
+) -> None:
+    """W7: SQLite checks them by a PRAGMA that nobody else may use."""
+    memory.execute(f"{table}; INSERT INTO t VALUES (5)")
+    there_and_back(memory, lambda m: m.execute(f"ALTER TABLE t ADD COLUMN {column}"))
+    with pytest.raises(InvalidCall, match="schema tables"):
+        memory.execute("CREATE TABLE u AS SELECT * FROM pragma_quick_check('t')")
+    with pytest.raises(InvalidCall, match="NOT NULL"):
+        memory.execute("ALTER TABLE t ADD COLUMN c INT AS (nullif(a, 5)) NOT NULL")
