@@ -54,7 +54,10 @@ def effects(
     gone = [o for o in found.gone if o.kind == "table"]
     come = [o for o in found.come if o.kind == "table"]
     replaced = {o.name for o in (*gone, *come)}
-    compared = _with_all_rows(before, after, touched, remade - {e.name for e in found.redefined})
+    # Of these every row was compared already, and none had changed.
+    settled = remade & {effect.name for effect in found.redefined}
+    unsettled = {name: rowids for name, rowids in touched.items() if name not in settled}
+    compared = _with_all_rows(before, after, unsettled, remade - settled)
     return [
         *(_gone(o) for kind in _DEPENDENTS for o in reversed(found.gone) if o.kind == kind),
         *(rows for o in gone for rows in _all_rows(before, o.name, deleted=True)),

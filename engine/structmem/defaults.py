@@ -1,15 +1,19 @@
 """The default of a column, as SQLite gives it to a row that was there before the column."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import apsw
 
 from structmem import sql
-from structmem.identifiers import fold, quote
-from structmem.schema import Table
+from structmem.identifiers import INTERNAL_PREFIX, fold
+from structmem.schema import Table, affinity
 from structmem.values import same
 from structmem_journal import Value
+
+_SCRATCH: Final = f"{INTERNAL_PREFIX}default"
+_TEXTS: Final = "SELECT name, dflt_value FROM pragma_table_xinfo(?)"
+_IS_STRICT: Final = "SELECT strict FROM pragma_table_list(?) WHERE schema = 'main'"
 
 
 def first_other(rows: Iterable[Sequence[Any]], table: Table, columns: Sequence[str]) -> int | None:
@@ -24,30 +28,47 @@ def first_other(rows: Iterable[Sequence[Any]], table: Table, columns: Sequence[s
 
 
 def _of_new_row(table: Table, columns: Sequence[str]) -> Sequence[Value] | None:
-    """What `columns` hold in a row that does not name them; None if there can be no such row.
+    """What `columns` hold in a row that does not name them; None if that is not the same in every
+    row and at every time, so that the text does not tell it.
 
-    SQLite is asked, in a scratch database with this one table: a default may be an identifier that
-    stands for text, and is converted as its column's type says.
+    SQLite is asked, in a scratch database with tables of one column each: a default may be an
+    identifier that stands for text, and is converted as its column's type says. The other columns
+    of the table, and its rules, play no part.
     """
     connection = apsw.Connection(":memory:")
     try:
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 1)
-        sql.pragma(connection, "ignore_check_constraints", 1)
         sql.run(connection, table.text)
-        given = {c.name: c.type for c in table.columns if not c.generated and c.name not in columns}
-        # A strict BLOB column takes no number; the other types take one.
-        values = [b"" if fold(declared) == "blob" else 0 for declared in given.values()]
-        sql.run(connection, _insert(table.name, list(given)), values)
-        names = ", ".join(map(quote, columns))
-        return sql.first(connection, f"SELECT {names} FROM {quote(table.name)}")
+        texts = dict(sql.rows(connection, _TEXTS, (table.name,)))
+        is_strict = sql.first(connection, _IS_STRICT, (table.name,)) == (1,)
+        connection.authorizer = _no_functions
+        types = {c.name: _type(c.type, is_strict=is_strict) for c in table.columns}
+        return [_value(connection, types[name], texts[name]) for name in columns]
     except apsw.Error:
         return None
     finally:
         connection.close()
 
 
-def _insert(table: str, columns: Sequence[str]) -> str:
-    if not columns:
-        return f"INSERT INTO {quote(table)} DEFAULT VALUES"
-    names, marks = ", ".join(map(quote, columns)), ", ".join("?" * len(columns))
-    return f"INSERT INTO {quote(table)} ({names}) VALUES ({marks})"
+def _type(declared: str, *, is_strict: bool) -> str:
+    """A type that converts values as the declared one does. In strict tables ANY converts none."""
+    return "BLOB" if is_strict and fold(declared) == "any" else affinity(declared)
+
+
+def _no_functions(code: int, *_names: str | None) -> int:
+    """An authorizer. `CURRENT_TIMESTAMP` is a function to SQLite, too."""
+    return apsw.SQLITE_DENY if code == apsw.SQLITE_FUNCTION else apsw.SQLITE_OK
+
+
+def _value(connection: apsw.Connection, type_name: str, text: str | None) -> Value:
+    if text is None:
+        return None
+    sql.run(connection, f"DROP TABLE IF EXISTS {_SCRATCH}")
+    definition = f"CREATE TABLE {_SCRATCH} (c {type_name} DEFAULT"
+    try:
+        sql.run(connection, f"{definition} (\n{text}\n))")
+    except apsw.SQLError:  # an identifier, which only stands for text without parentheses
+        sql.run(connection, f"{definition} {text}\n)")
+    sql.run(connection, f"INSERT INTO {_SCRATCH} DEFAULT VALUES")
+    row = sql.first(connection, f"SELECT c FROM {_SCRATCH}")
+    return row[0] if row else None
