@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from structmem import (
+    Column,
     Diverged,
     Fenced,
     InvalidCall,
@@ -71,6 +72,38 @@ def test_r6_the_same_on_a_server(primary: Path, target: Path, server: EmbeddedSe
         position = write(memory, "a")
         publisher.wait_for(position, 10)
         replica.wait_for(position, 10)
+    assert journal(target) == journal(primary)
+
+
+def test_w6_w7_every_operation_travels(primary: Path, target: Path, server: EmbeddedServer) -> None:
+    """R2: schema changes, dropped tables, any SQL and what takes it back, over a real server."""
+    with (
+        StructuredMemory(primary, max_operations=6) as memory,
+        publish(memory, server.url) as publisher,
+        follow(target, server.url, memory=memory.id) as replica,
+    ):
+        memory.create_table("t", [Column("a", "TEXT")])
+        memory.insert("t", [{"a": letter} for letter in "abc"])
+        memory.add_column("t", Column("b", default=1.5))
+        memory.create_index("t", ["a"], unique=True)
+        memory.execute(
+            "CREATE TRIGGER log AFTER DELETE ON t BEGIN INSERT INTO gone VALUES (old.a); END;"
+            "CREATE TABLE gone (a, at DEFAULT current_timestamp)"
+        )
+        memory.execute("ALTER TABLE gone DROP COLUMN at; DELETE FROM t WHERE a = 'b'")
+        memory.drop_table("t")
+        memory.undo()
+        memory.redo()
+        memory.revert_to("op_5")
+        for _ in range(4):
+            memory.execute("INSERT INTO gone (a) VALUES (random())")
+        position = memory.position()
+        publisher.wait_for(position, 30)
+        replica.wait_for(position, 30)
+        report = memory.verify(deep=True)
+    with StructuredMemory(target, read_only=True) as copy:
+        assert copy.verify(deep=True) == report
+        assert copy.history() and not copy.size().hidden
     assert journal(target) == journal(primary)
 
 
