@@ -97,6 +97,11 @@ class Instruction(Struct, frozen=True):
     name: str
     operand: str
 
+    @property
+    def is_call(self) -> bool:
+        """Whether it calls a function, which `operand` names, `like(2)`."""
+        return self.name in ("Function", "PureFunc")
+
 
 class Watch:
     """Bounds one call. `interrupts` is the progress handler: true stops the statement."""
@@ -110,6 +115,11 @@ class Watch:
 
     def interrupts(self) -> bool:
         return self._is_late() or apsw.memory_used() > self._memory_max or self._abandoned.is_set()
+
+    def look(self) -> None:
+        """Raise if the call is to end: between statements that are each too short to be asked."""
+        if self.interrupts():
+            raise self.reason()
 
     def reason(self) -> QueryLimit:
         """Why a statement was interrupted. (By then its memory is given back; time is not.)"""
@@ -159,7 +169,7 @@ def _limits(bounds: Bounds) -> dict[int, int]:
 
 def longest_value(program: Sequence[Instruction], at_most: int) -> int:
     """Bytes that a value may have while `program` runs."""
-    called = [step.operand for step in program if step.name in ("Function", "PureFunc")]
+    called = [step.operand for step in program if step.is_call]
     patches = sum(operand.startswith(("json_patch(", "jsonb_patch(")) for operand in called)
     steps = len(program) + sum(map(_steps_of, called))
     work_bytes = STRAIGHT_STEPS_MAX * max(at_most, MAX_VALUE_BYTES)

@@ -77,6 +77,8 @@ class _Script:
             self._runner.watch(self._watch)
             try:
                 yield
+            except apsw.InterruptError as error:  # one of our own statements between the caller's
+                raise self._watch.reason() from error
             finally:
                 self._runner.watch(None)
                 self._tx.connection.authorizer = None
@@ -92,6 +94,7 @@ class _Script:
         """Each statement, compiled and judged once the one before it has run."""
         statements, count = self._runner.statements(text), 0
         while statement := self._next(statements, text):
+            self._watch.look()
             count += 1
             if count > 1 and bindings:
                 raise InvalidCall(
@@ -136,9 +139,16 @@ class _Script:
         longest = self._bounds.value_bytes
         with self._explained(statement.text):
             longest = longest_value(self._runner.program(statement), longest)
-            with self._runner.limited_to(longest), self._runner.run(statement, bindings) as rows:
+            with self._runner.limited_to(longest):
+                self._finish(statement, bindings)
+
+    def _finish(self, statement: Statement, bindings: Bindings) -> None:
+        try:
+            with self._runner.run(statement, bindings) as rows:
                 for _ in rows:
                     pass
+        except apsw.NoMemError as error:  # it is compiled, so it is not too long
+            raise self._bounds.too_large() from error
 
     @contextmanager
     def _unguarded(self) -> Generator[None]:
