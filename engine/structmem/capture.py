@@ -25,11 +25,15 @@ from functools import lru_cache
 from typing import Any, Final
 
 import apsw
+from msgspec import Struct
 
 from structmem import schema, sql
+from structmem.bounds import Instruction
 from structmem.errors import InvalidCall
 from structmem.identifiers import INTERNAL_PREFIX, fold, is_internal, quote
+from structmem.sandbox import program
 from structmem.schema import Table
+from structmem.set_off import SetOff
 from structmem_journal import invariant
 
 _EVENTS: Final = {
@@ -38,6 +42,14 @@ _EVENTS: Final = {
     "UPDATE": "{note}({old}), CASE WHEN {new} <> {old} THEN {note}({new}) END",
 }
 _WRITES = frozenset((apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE))
+
+
+class Compiled(Struct, frozen=True):
+    """What compiling a statement tells: the user's tables that it may write, and what it sets
+    off."""
+
+    tables: frozenset[str]
+    set_off: SetOff
 
 
 class Capture:
@@ -49,7 +61,7 @@ class Capture:
         self._hooked: dict[str, set[int]] = {}
         self._noted: dict[str, set[int]] = {}
         self._numbers: dict[str, int] = {}
-        self._written_by: dict[str, frozenset[str]] = {}
+        self._effects_of: dict[str, Compiled] = {}
         self._armed: frozenset[str] = frozenset()
         self._armed_before = self._armed
         connection.preupdate_hook(self._on_change)
@@ -76,7 +88,7 @@ class Capture:
 
     def schema_changed(self) -> None:
         """What statements write may be different now."""
-        self._written_by.clear()
+        self._effects_of.clear()
 
     def disarm(self) -> None:
         """Remove all triggers, in this transaction: they stand in the way of a schema change, and
@@ -98,9 +110,11 @@ class Capture:
     def tables_written_by(self, statement: str) -> frozenset[str]:
         """The names of the user's tables that `statement` may write, foreign key actions and
         triggers included. The statement is compiled, not run."""
-        if statement not in self._written_by:
-            self._written_by[statement] = frozenset(self._compile(statement))
-        return self._written_by[statement]
+        return self._compiled(statement).tables
+
+    def set_off_by(self, statement: str) -> SetOff:
+        """What SQL of the user's schema `statement` runs beside itself."""
+        return self._compiled(statement).set_off
 
     def arm(self, tables: Iterable[Table]) -> None:
         """Make the triggers of these tables, where they are not there yet."""
@@ -129,13 +143,21 @@ class Capture:
         self._connection.create_scalar_function(function, note, 1)  # pyright: ignore[reportUnknownMemberType]
         return function
 
-    def _compile(self, statement: str) -> Iterator[str]:
+    def _compiled(self, statement: str) -> Compiled:
+        if statement not in self._effects_of:
+            self._effects_of[statement] = self._compile(statement)
+        return self._effects_of[statement]
+
+    def _compile(self, statement: str) -> Compiled:
         written: set[str] = set()
         ours: set[str] = set()
+        triggers: set[str] = set()
 
         def note(
             action: int, name: str | None, _column: str | None, db: str | None, by: str | None
         ) -> int:
+            if by and not is_internal(by):
+                triggers.add(by)
             if name and db == "main" and is_internal(name):
                 ours.add(by or name)
             elif name and db == "main" and action in _WRITES:
@@ -144,7 +166,7 @@ class Capture:
 
         self._connection.authorizer = note
         try:
-            next(sql.compiled(self._connection, statement))
+            compiled = next(sql.compiled(self._connection, statement))
         finally:
             self._connection.authorizer = None
         for trigger in ours:
@@ -152,9 +174,19 @@ class Capture:
                 f"The trigger {trigger!r} uses tables of the memory's own; nothing was changed.",
                 hint="Drop it with `execute`.",
             )
-        for name in written:
+        functions = self._functions(statement, compiled.bindings_count)
+        return Compiled(frozenset(self._tables(written)), SetOff(bool(triggers), tuple(functions)))
+
+    def _tables(self, names: Iterable[str]) -> Iterator[str]:
+        for name in names:
             if _is_users(name) and not schema.is_view(self._connection, name):
                 yield name
+
+    def _functions(self, statement: str, parameters: int) -> Iterator[Instruction]:
+        """The calls of functions in it that are not ours."""
+        for step in program(self._connection, statement, parameters):
+            if step.is_call and not is_internal(step.operand):
+                yield step
 
     def _on_change(self, change: apsw.PreUpdate) -> None:
         table = change.table_name

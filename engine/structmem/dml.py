@@ -65,8 +65,7 @@ def insert(tx: Transaction, table: Table, rows: Sequence[Fields]) -> Change:
         values = [list(row.values()) for row in group]
         watched = [i for i, column in enumerate(columns) if _may_alter(column, values, i)]
         statement = _insert_statement(table, columns, watched)
-        tx.arm(statement)
-        with _counter_told(tx, table):
+        with _counter_told(tx, table), tx.running(statement):
             if not watched:
                 rowids += [rowid for (rowid,) in sql.each_of_many(tx.connection, statement, values)]
             for given in values if watched else ():
@@ -104,10 +103,10 @@ def update(tx: Transaction, table: Table, fields: Fields, rowids: Sequence[int])
     )
     if watched:
         statement += f" RETURNING {', '.join(quote(columns[i].name) for i in watched)}"
-    tx.arm(statement)
     altered: list[str] = []
-    for stored in sql.each(tx.connection, statement, [*given, sql.integers(rowids)]):
-        altered = altered or _alterations(columns, watched, given, stored)
+    with tx.running(statement):
+        for stored in sql.each(tx.connection, statement, [*given, sql.integers(rowids)]):
+            altered = altered or _alterations(columns, watched, given, stored)
     return Change(len(rowids), list(rowids), altered)
 
 
@@ -118,8 +117,8 @@ def delete(tx: Transaction, table: Table, rowids: Sequence[int]) -> Change:
         f"DELETE FROM main.{quote(table.name)}"
         f" WHERE {table.rowid_name} IN (SELECT value FROM carray(?))"
     )
-    tx.arm(statement)
-    sql.run(tx.connection, statement, [sql.integers(rowids)])
+    with tx.running(statement):
+        sql.run(tx.connection, statement, [sql.integers(rowids)])
     return Change(len(rowids), list(rowids))
 
 

@@ -34,7 +34,6 @@ from structmem.arguments import (
     check_position,
     check_record,
     check_time,
-    check_timeout,
     check_whole,
 )
 from structmem.bounds import Bounds
@@ -104,13 +103,14 @@ class StructuredMemory:
     ) -> None:
         self._actor = check_text(actor, "The actor")
         self._approved_by: str | None = None
-        self._query_timeout = check_timeout(query_timeout)
         options = Options.checked(
             read_only=read_only,
             max_value_bytes=max_value_bytes,
             size_limit=size_limit,
             max_operations=max_operations,
+            query_timeout=query_timeout,
         )
+        self._query_timeout = options.query_timeout
         self._max_value_bytes = options.max_value_bytes
         self._opening = Opening(check_path(path), options)
         self._path = self._opening.path

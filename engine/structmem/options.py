@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from structmem.arguments import check_whole
-from structmem.limits import MAX_VALUE_BYTES, SIZE_LIMIT_BYTES_MIN, VALUE_BYTES_MAX
+from structmem.arguments import check_timeout, check_whole
+from structmem.limits import MAX_VALUE_BYTES, QUERY_TIMEOUT_S, SIZE_LIMIT_BYTES_MIN, VALUE_BYTES_MAX
 
 
 class Options(Struct, frozen=True):
@@ -15,6 +15,8 @@ class Options(Struct, frozen=True):
     """Bytes that the file may have."""
     max_operations: int | None = None
     """Operations that can be undone."""
+    query_timeout: float = QUERY_TIMEOUT_S
+    """Seconds for SQL of others': queries, conditions, `execute`, what a write sets off."""
 
     @classmethod
     def checked(
@@ -24,6 +26,7 @@ class Options(Struct, frozen=True):
         max_value_bytes: int,
         size_limit: int | None,
         max_operations: int | None,
+        query_timeout: float,
     ) -> "Options":
         """Raises `InvalidCall` for a number out of range."""
         check_whole(max_value_bytes, "max_value_bytes", least=1, most=VALUE_BYTES_MAX)
@@ -31,4 +34,5 @@ class Options(Struct, frozen=True):
             check_whole(size_limit, "size_limit", least=SIZE_LIMIT_BYTES_MIN)
         if max_operations is not None:
             check_whole(max_operations, "max_operations")
-        return cls(read_only, max_value_bytes, size_limit, max_operations)
+        timeout = check_timeout(query_timeout)
+        return cls(read_only, max_value_bytes, size_limit, max_operations, timeout)

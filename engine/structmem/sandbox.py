@@ -81,9 +81,7 @@ class Runner(Generic[G]):
         """The steps that SQLite compiled the statement to; none for EXPLAIN, which runs none."""
         if statement.is_explain:
             return []
-        unbound = [None] * len(statement.parameters)
-        with sql.once(self.connection, statement.text, unbound, explain=True) as steps:
-            return list(_instructions(steps))
+        return program(self.connection, statement.text, len(statement.parameters))
 
     def run(
         self, statement: Statement, params: sql.Params
@@ -124,6 +122,12 @@ class Sandbox(Runner[G]):
     def _run_ours(self, statement: str) -> None:
         with self.gate.ours(), sql.once(self.connection, statement):
             pass
+
+
+def program(connection: apsw.Connection, text: str, parameters: int) -> list[Instruction]:
+    """The steps of a statement with so many parameters, those of its triggers included."""
+    with sql.once(connection, text, [None] * parameters, explain=True) as steps:
+        return list(_instructions(steps))
 
 
 def _instructions(steps: Iterator[tuple[Any, ...]]) -> Iterator[Instruction]:

@@ -25,7 +25,7 @@ from threading import Lock
 import apsw
 from msgspec import Struct, field
 
-from structmem import alterations, functions, horizon, images, log, replay, schema, sql
+from structmem import alterations, functions, horizon, images, log, replay, schema, set_off, sql
 from structmem.calls import Call
 from structmem.capture import Capture
 from structmem.connection import begin_immediate, closed, open_reader, open_writer, roll_back
@@ -244,6 +244,23 @@ class Transaction:
         """Put every table that `statement` can write under capture; to be called before it runs."""
         names = self._writer.capture.tables_written_by(statement)
         self._writer.capture.arm(self.table(name) for name in sorted(names))
+
+    @contextmanager
+    def running(self, statement: str) -> Generator[None]:
+        """For `statement`, run inside with its tables under capture. What it sets off of the user's
+        schema is bounded; raises `QueryLimit`."""
+        self.arm(statement)
+        found, options = self._writer.capture.set_off_by(statement), self._writer.options
+        if not found:
+            yield
+            return
+        with set_off.bounded(
+            self.connection,
+            found,
+            max_value_bytes=options.max_value_bytes,
+            timeout=options.query_timeout,
+        ):
+            yield
 
     def run_schema(self, statement: str) -> None:
         """Run a statement that changes the schema, and no row."""
