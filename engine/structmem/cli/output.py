@@ -1,21 +1,33 @@
-"""What commands print: tables for people, JSON for programs, errors on stderr."""
+"""What commands print: tables for people, JSON for programs, errors and remarks on stderr."""
 
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from structmem import InvalidCall, Operation, QueryResult, StructMemError, Unavailable, VerifyReport
-from structmem.cli.json_values import to_json
+from structmem import (
+    InvalidCall,
+    Operation,
+    Preview,
+    QueryResult,
+    Size,
+    StructMemError,
+    Unavailable,
+    VerifyReport,
+    WriteResult,
+)
+from structmem.cli import shapes
 from structmem_journal import Value
 
-_CELL_CHARACTERS = 60
-_PIPE_WIDTH = 10_000
-_CONTROL_PICTURES = {code: 0x2400 + code for code in range(0x20)}  # U+2400 is the picture of NUL
+_CELL_CHARACTERS: Final = 60
+_ROWIDS_SHOWN: Final = 10
+_PIPE_WIDTH: Final = 10_000
+_CONTROL_PICTURES: Final = {code: 0x2400 + code for code in range(0x20)}
+"""U+2400 is the picture of NUL, and so on."""
 
 
 def exit_code(error: StructMemError) -> int:
@@ -25,74 +37,92 @@ def exit_code(error: StructMemError) -> int:
     return 3 if isinstance(error, Unavailable) else 4
 
 
-def print_error(error: StructMemError) -> None:
+def print_error(error: StructMemError, *, as_json: bool) -> None:
+    if as_json:
+        sys.stderr.write(_line(shapes.of_error(error)))
+        return
     console = Console(stderr=True, highlight=False)
     console.print(Text.assemble(("error ", "bold red"), f"{error.code}: {error.message}"))
     if error.hint:
         console.print(Text(error.hint, style="yellow"))
 
 
+def print_remark(text: str) -> None:
+    """For people, beside what a command prints; on stderr, so that pipes do not get it."""
+    Console(stderr=True, highlight=False).print(Text(text, style="dim"), soft_wrap=True)
+
+
 def print_json(value: object) -> None:
     """One JSON value on one line."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.write(_line(value))
 
 
 def print_result(result: QueryResult, *, as_json: bool) -> None:
     if as_json:
-        rows = [[to_json(value) for value in row] for row in result.rows]
-        print_json({"columns": result.columns, "rows": rows, "truncated": result.truncated})
+        print_json(shapes.of_result(result))
         return
-    shown = [[_cell(value) for value in row] for row in result.rows]
-    print_table(result.columns, shown)
+    _print_rows(result.columns, result.rows)
     if result.truncated:
         Console().print("… more rows were cut off", style="dim")
 
 
-def print_operations(operations: Iterable[Operation], *, as_json: bool) -> None:
+def print_written(result: WriteResult, said: str, *, as_json: bool) -> None:
+    """`said` is what was done, in words; it is not printed when nothing was."""
     if as_json:
-        for operation in operations:
-            print_json(operation_json(operation))
+        print_json(shapes.of_write(result))
         return
+    console = Console(highlight=False)
+    if result.op_id is None:
+        console.print("nothing changed")
+    else:
+        again = " (this call id was carried out before)" if result.repeated else ""
+        line = Text.assemble((result.op_id, "cyan"), f"  {_plain(said)}{again}")
+        console.print(line, soft_wrap=True)
+    for warning in result.warnings:
+        line = Text.assemble(("warning ", "bold yellow"), _plain(warning))
+        Console(stderr=True, highlight=False).print(line, soft_wrap=True)
+
+
+def print_preview(preview: Preview, *, as_json: bool) -> None:
+    if as_json:
+        print_json(shapes.of_preview(preview))
+        return
+    _print_rows(preview.columns, preview.sample)
+    unseen = preview.rows_matched - len(preview.sample)
+    if unseen:
+        Console().print(f"… and {counted(unseen)} more", style="dim")
+    console = Console(highlight=False)
+    console.print(f"{counted(preview.rows_matched)} in all")
+    console.print(f"token {preview.token}", soft_wrap=True)
+
+
+def print_operations(operations: Iterable[Operation], *, as_json: bool) -> bool:
+    """Print each. Returns whether there was any."""
+    if as_json:
+        any_printed = False
+        for operation in operations:
+            print_json(shapes.of_operation(operation))
+            any_printed = True
+        return any_printed
     rows = [
         [
             Text(o.op_id, style="cyan"),
             Text(o.at.strftime("%Y-%m-%d %H:%M:%S")),
-            Text(o.operation, style="bold"),
-            Text(o.table or ""),
+            Text(_plain(o.operation), style="bold"),
+            Text(_plain(o.table or "")),
             Text(str(o.rows_changed), justify="right"),
-            Text(o.actor or ""),
-            Text(o.reason or "", style="italic"),
+            Text(_plain(o.actor or "")),
+            Text(_plain(o.reason or ""), style="italic"),
         ]
         for o in operations
     ]
     print_table(["op", "at (UTC)", "operation", "table", "rows", "actor", "reason"], rows)
-
-
-def operation_json(operation: Operation) -> dict[str, Any]:
-    return {
-        "op": operation.op_id,
-        "operation": operation.operation,
-        "table": operation.table,
-        "reason": operation.reason,
-        "rowsChanged": operation.rows_changed,
-        "at": operation.at.isoformat(),
-        "actor": operation.actor,
-        "approvedBy": operation.approved_by,
-        "callId": operation.call_id,
-    }
+    return bool(rows)
 
 
 def print_report(report: VerifyReport, *, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "position": str(report.position),
-                "records": report.records,
-                "tables": report.tables,
-                "rows": report.rows,
-                "content": report.content,
-            }
-        )
+        print_json(shapes.of_report(report))
         return
     console = Console(highlight=False)
     console.print(Text.assemble(("verified ", "bold green"), f"{report.records} records"))
@@ -102,14 +132,59 @@ def print_report(report: VerifyReport, *, as_json: bool) -> None:
         console.print(f"content  {report.content}", soft_wrap=True)
 
 
+def print_size(size: Size, *, as_json: bool) -> None:
+    if as_json:
+        print_json(shapes.of_size(size))
+        return
+    parts = [(f"table {_plain(name)}", size.tables[name]) for name in sorted(size.tables)]
+    parts += [
+        ("journal", size.journal),
+        ("hidden", size.hidden),
+        ("free", size.free),
+        ("overhead", size.overhead),
+        ("file", size.file),
+        ("write-ahead log", size.write_ahead_log),
+    ]
+    rows = [[Text(part), Text(f"{room:,}", justify="right")] for part, room in parts]
+    print_table(["part", "bytes"], rows)
+
+
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Text]]) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
-        table.add_column(Text(column), overflow="fold")
+        table.add_column(Text(_plain(column)), overflow="fold")
     for row in rows:
         table.add_row(*row)
     # A pipe has no width to fit into: a row stays one line there.
     Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH).print(table)
+
+
+def counted(rows: int) -> str:
+    return f"{rows:,} row{'' if rows == 1 else 's'}"
+
+
+def listed(rowids: Sequence[int]) -> str:
+    """Rowids in words; of many the first and the last."""
+    if not rowids:
+        return ""
+    if len(rowids) == 1:
+        return f": rowid {rowids[0]}"
+    if len(rowids) > _ROWIDS_SHOWN:
+        return f": rowids {rowids[0]} … {rowids[-1]}"
+    return f": rowids {', '.join(map(str, rowids))}"
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _print_rows(columns: Sequence[str], rows: Iterable[Sequence[Value]]) -> None:
+    print_table(columns, [[_cell(value) for value in row] for row in rows])
+
+
+def _plain(text: str) -> str:
+    """`text` on one line, without what a terminal would obey."""
+    return text.translate(_CONTROL_PICTURES)
 
 
 def _cell(value: Value) -> Text:
@@ -121,6 +196,6 @@ def _cell(value: Value) -> Text:
             return Text(f"x'{value[:20].hex()}'{'…' if len(value) > 20 else ''}", style="dim")
         case str():
             text = value if len(value) <= _CELL_CHARACTERS else value[: _CELL_CHARACTERS - 1] + "…"
-            return Text(text.translate(_CONTROL_PICTURES))
+            return Text(_plain(text))
         case _:
             return Text(repr(value), justify="right")
