@@ -69,6 +69,7 @@ class _Script:
         self._watch = watch
         self._guard = WriteGuard(schema.modules(tx.connection))
         self._runner = Runner(tx.connection, self._guard)
+        self._own_steps = tx.connection.limit(apsw.SQLITE_LIMIT_VDBE_OP)
 
     @contextmanager
     def running(self) -> Generator[None]:
@@ -152,13 +153,16 @@ class _Script:
 
     @contextmanager
     def _unguarded(self) -> Generator[None]:
-        """For statements of our own. When the guard is set again, SQLite compiles every statement
-        anew, and so asks about it."""
-        self._tx.connection.authorizer = None
+        """For statements of our own, of any length: the widest tables need long ones. When the guard
+        is set again, SQLite compiles every statement anew, and so asks about it."""
+        connection = self._tx.connection
+        connection.authorizer = None
+        steps = connection.limit(apsw.SQLITE_LIMIT_VDBE_OP, self._own_steps)
         try:
             yield
         finally:
-            self._tx.connection.authorizer = self._guard
+            connection.limit(apsw.SQLITE_LIMIT_VDBE_OP, steps)
+            connection.authorizer = self._guard
 
     @contextmanager
     def _explained(self, text: str) -> Generator[None]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from structmem import Column, QueryLimit, StructuredMemory
+from structmem import Column, InvalidCall, QueryLimit, StructuredMemory
 from tests.engine.conftest import dump
 from tests.engine.faults.conftest import make_witness, refused
 
@@ -164,3 +164,18 @@ def test_q3_an_honest_trigger_does_not_hinder(memory: StructuredMemory) -> None:
     assert memory.insert("t", [{"a": n} for n in range(5_000)]).rows_changed == 5_000
     assert memory.delete("t", "at IS NOT NULL").rows_changed == 5_000
     memory.undo()
+
+
+def test_c37_the_bounds_of_execute_do_not_bind_our_own_statements(memory: StructuredMemory) -> None:
+    """M9: SQLite needs more than 25 000 steps to describe so wide a table."""
+    with pytest.raises(InvalidCall, match="more than 1,999 columns"):
+        memory.execute(f"CREATE TABLE u ({', '.join(f'c{n}' for n in range(2_000))})")
+
+
+def test_c37_a_trigger_of_the_widest_table_does_not_hinder(memory: StructuredMemory) -> None:
+    columns = [f"c{n}" for n in range(1_999)]
+    memory.create_table("w", [Column(name) for name in columns])
+    memory.execute("CREATE TRIGGER x AFTER UPDATE ON w BEGIN SELECT upper(new.c0); END")
+    memory.insert("w", dict.fromkeys(columns, "v"))
+    assert memory.update("w", dict.fromkeys(columns, "u"), "true").rows_changed == 1
+    assert memory.delete("w", "true").rows_changed == 1
