@@ -8,7 +8,7 @@ READY := .venv/ready
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types fuzz bench soak coverage format docs clean
+.PHONY: help demo test lint types fuzz bench soak large coverage format docs clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -34,6 +34,9 @@ bench: $(READY) ## Measure against bare SQLite
 
 soak: $(READY) ## Kill 500 writers and crowd one file: a quarter of an hour
 	$(BIN)/python -m tests.engine.soak
+
+large: $(READY) ## Measure what is large: half an hour, 6 GB of memory
+	$(BIN)/python -m tests.engine.large
 
 coverage: $(READY) ## Run the tests and show the lines and branches they miss
 	$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered

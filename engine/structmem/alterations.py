@@ -28,7 +28,7 @@ from structmem import defaults, images, schema
 from structmem.identifiers import fold
 from structmem.schema import SchemaObject, Table, load_table
 from structmem.values import changed_indexes
-from structmem_journal import Effect, RowsChanged, SchemaChanged
+from structmem_journal import Effect, Row, RowsChanged, SchemaChanged
 
 _DEPENDENTS = ("trigger", "view", "index")
 
@@ -50,7 +50,7 @@ def effects(
     remade: AbstractSet[str],
 ) -> list[Effect]:
     """The net effects on schema and rows. `touched` has the rowids that changed, by table."""
-    found = _difference(before, after, remade)
+    found, room = _difference(before, after, remade), images.Room()
     gone = [o for o in found.gone if o.kind == "table"]
     come = [o for o in found.come if o.kind == "table"]
     replaced = {o.name for o in (*gone, *come)}
@@ -60,7 +60,7 @@ def effects(
     compared = _with_all_rows(before, after, unsettled, remade - settled)
     return [
         *(_gone(o) for kind in _DEPENDENTS for o in reversed(found.gone) if o.kind == kind),
-        *(rows for o in gone for rows in _all_rows(before, o.name, deleted=True)),
+        *(rows for o in gone for rows in _all_rows(before, o.name, room, deleted=True)),
         *(_gone(o) for o in reversed(gone)),
         *found.redefined,
         *(_come(o) for o in come),
@@ -68,8 +68,9 @@ def effects(
             before,
             after,
             ((load_table(after, n), r) for n, r in sorted(compared.items()) if n not in replaced),
+            room,
         ),
-        *(rows for o in come for rows in _all_rows(after, o.name, deleted=False)),
+        *(rows for o in come for rows in _all_rows(after, o.name, room, deleted=False)),
         *(_come(o) for kind in reversed(_DEPENDENTS) for o in found.come if o.kind == kind),
     ]
 
@@ -78,10 +79,14 @@ def net_rows(
     before: apsw.Connection,
     after: apsw.Connection,
     touched: Iterable[tuple[Table, Sequence[int]]],
+    room: images.Room,
 ) -> Iterator[Effect]:
-    """The net change of these rows, of tables that have the same columns before and after."""
+    """The net change of these rows, of tables that have the same columns before and after.
+
+    Raises `InvalidCall` when `room` has no more.
+    """
     for table, rowids in touched:
-        change = images.rows_changed(table, rowids, before, after)
+        change = images.rows_changed(table, rowids, before, after, room)
         if change is not None:
             yield change
 
@@ -97,9 +102,14 @@ def _come(o: SchemaObject) -> SchemaChanged:
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def _all_rows(connection: apsw.Connection, name: str, *, deleted: bool) -> Iterator[Effect]:
+def _all_rows(
+    connection: apsw.Connection, name: str, room: images.Room, *, deleted: bool
+) -> Iterator[Effect]:
     table = load_table(connection, name)
-    rows = [list(row) for row in images.read_all(connection, table, table.stored)]
+    rows: list[Row] = []
+    for row in images.read_all(connection, table, table.stored):
+        room.take(row)
+        rows.append(list(row))
     if rows:
         gone, come = (rows, []) if deleted else ([], rows)
         yield RowsChanged(name, table.stored, deleted=gone, inserted=come)

@@ -153,8 +153,8 @@ class _Script:
 
     @contextmanager
     def _unguarded(self) -> Generator[None]:
-        """For statements of our own, of any length: the widest tables need long ones. When the guard
-        is set again, SQLite compiles every statement anew, and so asks about it."""
+        """For statements of our own, of any length: the widest tables need long ones. When the
+        guard is set again, SQLite compiles every statement anew, and so asks about it."""
         connection = self._tx.connection
         connection.authorizer = None
         steps = connection.limit(apsw.SQLITE_LIMIT_VDBE_OP, self._own_steps)

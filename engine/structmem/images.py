@@ -15,17 +15,53 @@ import apsw
 from structmem import sql
 from structmem.errors import InvalidCall
 from structmem.identifiers import quote
+from structmem.limits import IMAGE_VALUES_MAX
 from structmem.schema import Table
 from structmem.values import changed_indexes
-from structmem_journal import Row, RowsChanged, SequenceChanged, Updated
+from structmem_journal import PAYLOAD_BYTES_MAX, Row, RowsChanged, SequenceChanged, Updated
+
+
+class Room:
+    """What the images of one operation may take together. It is asked while they are read, so that
+    an operation on a table that memory cannot hold ends before it fills memory."""
+
+    def __init__(self) -> None:
+        self._values = IMAGE_VALUES_MAX
+        self._bytes = PAYLOAD_BYTES_MAX
+
+    def take(self, row: Sequence[Any]) -> None:
+        """Count an image. Raises `InvalidCall` when there is no room for it."""
+        self._values -= len(row)
+        for value in row:
+            if type(value) is str or type(value) is bytes:
+                self._bytes -= len(value)
+        if self._values < 0:
+            raise _too_large(f"it changes more than {IMAGE_VALUES_MAX:,} values")
+        if self._bytes < 0:
+            raise _too_large(
+                f"what it changes has more than the {PAYLOAD_BYTES_MAX:,} bytes that a record of "
+                "the journal may have"
+            )
+
+
+def _too_large(why: str) -> InvalidCall:
+    return InvalidCall(
+        f"This call is too large: {why}.",
+        hint="Do it in several smaller operations. `drop_table` has no such bound.",
+    )
 
 
 def rows_changed(
-    table: Table, rowids: Sequence[int], before: apsw.Connection, after: apsw.Connection
+    table: Table,
+    rowids: Sequence[int],
+    before: apsw.Connection,
+    after: apsw.Connection,
+    room: Room,
 ) -> RowsChanged | None:
     """The net change of these rows (ascending) of `table`, or None if there is none.
 
-    Raises `InvalidCall` for text that is not valid UTF-8, which only SQL can make.
+    Raises `InvalidCall` for text that is not valid UTF-8, which only SQL can make, and when `room`
+    has no more.
     """
     deleted: list[Row] = []
     inserted: list[Row] = []
@@ -35,11 +71,14 @@ def rows_changed(
             if was[0] is None and now[0] is None:
                 continue
             if now[0] is None:
+                room.take(was)
                 deleted.append(list(was))
             elif was[0] is None:
+                room.take(now)
                 inserted.append(list(now))
             elif changed := changed_indexes(was, now):
                 row = [was[0], *[was[i] for i in changed], *[now[i] for i in changed]]
+                room.take(row)
                 updated.setdefault(changed, []).append(row)
     if not (deleted or inserted or updated):
         return None

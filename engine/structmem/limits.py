@@ -75,6 +75,11 @@ NAME_BYTES_MAX: Final = 100_000
 REASON_BYTES_MAX: Final = 100_000
 """Longest reason. It is kept for ever, and read as a whole."""
 
+IMAGE_VALUES_MAX: Final = 20_000_000
+"""Values in the images of one operation, rowids included: up to a gigabyte in Python, and some ten
+seconds to read and record. Empty ones count as well: in the journal they take one byte, so that its
+bound alone would allow eight gigabytes of references to them."""
+
 BATCH_RECORDS: Final = 256
 """Journal records fetched in one go: a read transaction held for long keeps the log growing."""
 

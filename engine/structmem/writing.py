@@ -368,7 +368,7 @@ class Transaction:
             yield from alterations.effects(before, after, touched, self._remade)
         else:
             tables = ((self.table(name), rowids) for name, rowids in touched.items())
-            yield from alterations.net_rows(before, after, tables)
+            yield from alterations.net_rows(before, after, tables, images.Room())
         if self._writer.has_sequences():
             yield from images.sequences_changed(images.sequences(before), images.sequences(after))
 
