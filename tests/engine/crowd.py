@@ -25,16 +25,19 @@ PROCESSES: Final = 4
 
 
 class Crowd(Struct):
-    """What it did: the writes that were reported, and the tables and rows there in the end."""
+    """What it did: the writes that were reported, the kinds of operations among them, and the
+    tables and rows there in the end."""
 
     writes: int
+    kinds: set[str]
     tables: int
     rows: int
 
     def __str__(self) -> str:
         return (
-            f"{THREADS} threads and {PROCESSES} processes: {self.writes} writes reported, each on "
-            f"the chain and nothing else; {self.rows} rows in {self.tables} tables verified."
+            f"{THREADS} threads and {PROCESSES} processes: {self.writes} writes of "
+            f"{len(self.kinds)} kinds reported, each on the chain and nothing else; {self.rows} "
+            f"rows in {self.tables} tables verified."
         )
 
 
@@ -83,4 +86,5 @@ def _check(memory: StructuredMemory, reported: list[str]) -> Crowd:
         assert memory.position_at(position.seq) == position
     report = memory.verify(deep=True, expect=head)
     assert report.tables is not None and report.rows is not None
-    return Crowd(len(reported), report.tables, report.rows)
+    kinds = {operation.operation for operation in memory.log()}
+    return Crowd(len(reported), kinds, report.tables, report.rows)
