@@ -122,3 +122,14 @@ def test_add_column_to_a_table_that_takes_no_arbitrary_row(
     """H2, W2"""
     memory.execute("CREATE TABLE t (a, g AS (nullif(a, 0)) NOT NULL); INSERT INTO t VALUES (5)")
     there_and_back(memory, lambda m: m.add_column("t", Column("b", default=default)))
+
+
+@pytest.mark.parametrize("declared", ["TEXT", "REAL", "INTEGER", None])
+@pytest.mark.parametrize("default", [-0.0, 1e300, 2**53, "-0.0"])
+def test_a_default_that_old_rows_and_new_ones_hold_differently(
+    memory: StructuredMemory, declared: str | None, default: Value
+) -> None:
+    """J4: -0.0 becomes the text '-0.0' in the rows that are there, and '0.0' in those to come."""
+    memory.execute("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2)")
+    column = Column("b", declared, default=default)
+    there_and_back(memory, lambda m: m.add_column("t", column), lambda m: m.insert("t", {"a": 3}))
