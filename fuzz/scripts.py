@@ -232,7 +232,7 @@ class _Writer:
             how = self._one([f"{last} || 'g'", f"{last}", f"typeof({last})"])
             unique = self._one(["", "", " UNIQUE"])
             parts.insert(len(names), f"g {kind} AS ({how}) {stored}{unique}")
-        self._names.tables[name] = names
+        self._names.tables[name] = [*names]
         comment = self._one(["", " /* ; */", "\n-- it's\n"])
         return f"CREATE TABLE {name} ({comment}{', '.join(parts)}){' STRICT' if strict else ''}"
 

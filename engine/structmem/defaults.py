@@ -31,9 +31,8 @@ def _of_new_row(table: Table, columns: Sequence[str]) -> Sequence[Value] | None:
     """What `columns` hold in a row that does not name them; None if that is not the same in every
     row and at every time, so that the text does not tell it.
 
-    SQLite is asked, in a scratch database with tables of one column each: a default may be an
-    identifier that stands for text, and is converted as its column's type says. The other columns
-    of the table, and its rules, play no part.
+    SQLite is asked, in a scratch database with tables of one column each: a default is converted
+    as its column's type says. The other columns of the table, and its rules, play no part.
     """
     connection = apsw.Connection(":memory:")
     try:
@@ -64,11 +63,7 @@ def _value(connection: apsw.Connection, type_name: str, text: str | None) -> Val
     if text is None:
         return None
     sql.run(connection, f"DROP TABLE IF EXISTS {_SCRATCH}")
-    definition = f"CREATE TABLE {_SCRATCH} (c {type_name} DEFAULT"
-    try:
-        sql.run(connection, f"{definition} (\n{text}\n))")
-    except apsw.SQLError:  # an identifier, which only stands for text without parentheses
-        sql.run(connection, f"{definition} {text}\n)")
+    sql.run(connection, f"CREATE TABLE {_SCRATCH} (c {type_name} DEFAULT (\n{text}\n))")
     sql.run(connection, f"INSERT INTO {_SCRATCH} DEFAULT VALUES")
     row = sql.first(connection, f"SELECT c FROM {_SCRATCH}")
     return row[0] if row else None

@@ -91,7 +91,7 @@ def test_a_default_that_is_evaluated_is_never_relied_on(
     "column",
     [
         *("b ANY DEFAULT '07'", "b TEXT DEFAULT 7", "b REAL DEFAULT 1", "b INTEGER DEFAULT -0"),
-        *("b TEXT DEFAULT abc", 'b TEXT DEFAULT "a""bc"', "b INT"),
+        "b INT",
         *("b INT DEFAULT TRUE", "b INT DEFAULT +1 NOT NULL CHECK (b = 1)"),
     ],
 )

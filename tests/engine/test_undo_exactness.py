@@ -6,7 +6,7 @@ difference of two full dumps, and the one that SQLite's session extension finds.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -237,5 +237,5 @@ def kinds_seen_by_sqlite(after: apsw.Connection, before: Path) -> Counter[tuple[
     for table in tables_of(after):
         session.attach(table)
         session.diff("before", table)
-    changes = apsw.Changeset.iter(session.changeset())
+    changes: Iterable[apsw.TableChange] = apsw.Changeset.iter(session.changeset())  # pyright: ignore[reportUnknownMemberType] # APSW's stubs name Buffer, which Python 3.11 has not
     return Counter((change.name, change.op) for change in changes)
