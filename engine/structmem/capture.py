@@ -30,6 +30,7 @@ from msgspec import Struct
 from structmem import schema, sql
 from structmem.bounds import Instruction
 from structmem.errors import InvalidCall
+from structmem.guard import SCHEMA_TABLES
 from structmem.identifiers import INTERNAL_PREFIX, fold, is_internal, quote
 from structmem.sandbox import program
 from structmem.schema import Table
@@ -158,7 +159,7 @@ class Capture:
         ) -> int:
             if by and not is_internal(by):
                 triggers.add(by)
-            if name and db == "main" and is_internal(name):
+            if name and db == "main" and (is_internal(name) or (by and _shows_ours(name))):
                 ours.add(by or name)
             elif name and db == "main" and action in _WRITES:
                 written.add(name)
@@ -171,7 +172,8 @@ class Capture:
             self._connection.authorizer = None
         for trigger in ours:
             raise InvalidCall(
-                f"The trigger {trigger!r} uses tables of the memory's own; nothing was changed.",
+                f"The trigger {trigger!r} uses tables of the memory's own, or the schema tables "
+                "that list them; nothing was changed.",
                 hint="Drop it with `execute`.",
             )
         functions = self._functions(statement, compiled.bindings_count)
@@ -202,6 +204,12 @@ class Capture:
 @lru_cache(maxsize=1_000)
 def _is_users(table: str) -> bool:
     return not is_internal(table) and not fold(table).startswith("sqlite_")
+
+
+def _shows_ours(table: str) -> bool:
+    """Whether reading it in a trigger would tell what the memory's own tables are called."""
+    name = fold(table)
+    return name in SCHEMA_TABLES or name == "dbstat" or name.startswith("pragma_")
 
 
 def _triggers(table: Table, note: str) -> Iterator[str]:

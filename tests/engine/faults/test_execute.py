@@ -436,3 +436,21 @@ def test_c21_a_drop_by_sql_is_not_undone_out_of_turn(things: StructuredMemory) -
     things.undo()
     things.undo()
     assert things.query("SELECT s FROM o").rows == [("q",), ("sec",)]
+
+
+@pytest.mark.parametrize(
+    "source", ["sqlite_schema", "sqlite_master", "pragma_table_list", "dbstat", "seen"]
+)
+def test_q5_a_trigger_does_not_tell_our_tables(things: StructuredMemory, source: str) -> None:
+    """W7: what `execute` cannot read, a trigger that it made cannot when a write fires it."""
+    things.execute("CREATE VIEW seen AS SELECT name FROM sqlite_schema")
+    body = f"INSERT INTO o (s) SELECT name FROM {source}"
+    things.execute(f"CREATE TRIGGER spy AFTER INSERT ON t BEGIN {body}; END")
+    for call in (
+        lambda: things.insert("t", {"a": 1}),
+        lambda: things.execute("INSERT INTO t (a) VALUES (1)"),
+    ):
+        with pytest.raises(InvalidCall):
+            call()
+    things.execute("DROP TRIGGER spy")
+    things.insert("t", {"a": 1})
