@@ -152,6 +152,7 @@ class Capture:
     def _compile(self, statement: str) -> Compiled:
         written: set[str] = set()
         ours: set[str] = set()
+        listings: dict[str, str] = {}
         triggers: set[str] = set()
 
         def note(
@@ -159,7 +160,9 @@ class Capture:
         ) -> int:
             if by and not is_internal(by):
                 triggers.add(by)
-            if name and db == "main" and (is_internal(name) or (by and _shows_ours(name))):
+                if name and _lists_tables(name):
+                    listings[name] = by
+            if name and db == "main" and is_internal(name):
                 ours.add(by or name)
             elif name and db == "main" and action in _WRITES:
                 written.add(name)
@@ -170,6 +173,7 @@ class Capture:
             compiled = next(sql.compiled(self._connection, statement))
         finally:
             self._connection.authorizer = None
+        ours |= {by for n, by in listings.items() if not schema.is_table(self._connection, n)}
         for trigger in ours:
             raise InvalidCall(
                 f"The trigger {trigger!r} uses tables of the memory's own, or the schema tables "
@@ -206,10 +210,10 @@ def _is_users(table: str) -> bool:
     return not is_internal(table) and not fold(table).startswith("sqlite_")
 
 
-def _shows_ours(table: str) -> bool:
-    """Whether reading it in a trigger would tell what the memory's own tables are called."""
-    name = fold(table)
-    return name in SCHEMA_TABLES or name == "dbstat" or name.startswith("pragma_")
+def _lists_tables(name: str) -> bool:
+    """Whether SQLite lists its tables there, unless the user has a table of that name."""
+    folded = fold(name)
+    return folded in SCHEMA_TABLES or folded == "dbstat" or folded.startswith("pragma_")
 
 
 def _triggers(table: Table, note: str) -> Iterator[str]:

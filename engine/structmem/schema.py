@@ -128,8 +128,16 @@ def modules(connection: apsw.Connection) -> frozenset[str]:
 
 
 def is_view(connection: apsw.Connection, name: str) -> bool:
-    found = "SELECT 1 FROM main.sqlite_schema WHERE type = 'view' AND name = ? COLLATE NOCASE"
-    return sql.first(connection, found, (name,)) is not None
+    return _is_there(connection, "view", name)
+
+
+def is_table(connection: apsw.Connection, name: str) -> bool:
+    return _is_there(connection, "table", name)
+
+
+def _is_there(connection: apsw.Connection, kind: str, name: str) -> bool:
+    found = "SELECT 1 FROM main.sqlite_schema WHERE type = ? AND name = ? COLLATE NOCASE"
+    return sql.first(connection, found, (kind, name)) is not None
 
 
 def is_without_rowid(connection: apsw.Connection, table: str) -> bool:
