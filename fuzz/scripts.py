@@ -366,13 +366,14 @@ class _Writer:
     def _add_column(self) -> str:
         table = self._table()
         name = self._free(COLUMNS, self._names.tables[table])
+        source = self._column(table)  # one that is there: a column cannot be computed from itself
         self._names.tables[table] = [*self._names.tables[table], name]
         default = self._draw(_CONSTANT_DEFAULTS)
         rule = self._one(
             [
                 *("", f"DEFAULT {default}", f"DEFAULT {default}", "NOT NULL DEFAULT 1"),
                 *("REFERENCES t (a)", "AS (rowid + 0)", "COLLATE NOCASE CHECK (1)"),
-                f"AS ({self._column(table)}) VIRTUAL",
+                f"AS ({source}) VIRTUAL",
                 "DEFAULT CURRENT_TIMESTAMP",
             ]
         )

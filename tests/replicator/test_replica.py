@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from structmem import Diverged, InvalidCall, NotAMemory, ReadOnly, StructuredMemory, open_replica
+from structmem import (
+    Diverged,
+    InvalidCall,
+    NotAMemory,
+    Position,
+    ReadOnly,
+    StructuredMemory,
+    open_replica,
+)
 from structmem_replicator import AmbiguousLabel, MemoryStream, State, StreamGap, replica
 from structmem_replicator.errors import Unreachable
 from structmem_replicator.memory_transport import MemoryTransport
@@ -322,7 +330,7 @@ def test_r4_a_losers_frame_is_dead_for_all(primary: Path, target: Path, tmp_path
         await publish_records(transport, memory_id, common, chain(2, after=common))
         async with following(target, memory_id, stream) as follower:
             await eventually(lambda: follower.counts["dead"] == 1)
-            assert follower.status.position.seq == common.seq + 1
+            await follower.reaches(Position(common.seq + 1, winner[0].digest))
             assert follower.status.state == State.FOLLOWING
         assert journal(target)[-1] == winner[0]
 
