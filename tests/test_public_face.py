@@ -3,6 +3,8 @@
 import ast
 import importlib
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -139,10 +141,20 @@ def origins(face: ModuleType) -> dict[str, ModuleType]:
     """The module in which each imported name of a face was made."""
     return {
         alias.asname or alias.name: importlib.import_module(str(node.module))
-        for node in source_of(face).body
-        if isinstance(node, ast.ImportFrom)
+        for node in imports_of(face)
+        if node.module != "typing"
         for alias in node.names
     }
+
+
+def imports_of(face: ModuleType) -> list[ast.ImportFrom]:
+    """Those that a reader and a type checker see: of `if TYPE_CHECKING` the first branch."""
+    body = [
+        inner
+        for node in source_of(face).body
+        for inner in (node.body if isinstance(node, ast.If) else [node])
+    ]
+    return [node for node in body if isinstance(node, ast.ImportFrom)]
 
 
 def documented_names(module: ModuleType) -> set[str]:
@@ -189,7 +201,9 @@ def test_a_face_is_imports_and_all(package: str) -> None:
     docstring, *rest = source_of(face).body
     assert isinstance(docstring, ast.Expr)
     *imports, listing = rest
-    assert all(isinstance(node, ast.ImportFrom) for node in imports)
+    for node in imports:
+        inner = [*node.body, *node.orelse] if isinstance(node, ast.If) else [node]
+        assert all(isinstance(each, ast.ImportFrom) for each in inner)
     assert isinstance(listing, ast.Assign) and ast.unparse(listing.targets[0]) == "__all__"
 
 
@@ -267,3 +281,23 @@ def error_of(code: str) -> type[structmem.StructMemError]:
 
 def is_error(value: object) -> bool:
     return inspect.isclass(value) and issubclass(value, structmem.StructMemError)
+
+
+def test_what_is_looked_up_late_is_what_a_type_checker_sees() -> None:
+    """`late` and the branch for type checkers name the same things, from the same modules."""
+    seen = {
+        alias.name: str(node.module)
+        for block in source_of(structmem).body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == vars(importlib.import_module("structmem.late"))["_HOMES"]
+
+
+def test_the_face_loads_neither_sqlite_nor_asyncio() -> None:
+    """A server that must answer its first message at once imports it."""
+    code = "import structmem, sys; print({'apsw', 'asyncio', 'nats'} & {*sys.modules})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "set()"

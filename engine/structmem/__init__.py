@@ -4,7 +4,8 @@ A model gets its own SQLite database. It reads with SQL that is always rolled ba
 through operations, each of which is an event in a journal. Start with `StructuredMemory`.
 """
 
-from structmem.aio import AsyncStructuredMemory
+from typing import TYPE_CHECKING
+
 from structmem.errors import (
     Busy,
     CallIdReused,
@@ -32,7 +33,6 @@ from structmem.errors import (
     VerificationFailed,
     WriteInQuery,
 )
-from structmem.memory import StructuredMemory, open_replica
 from structmem.results import (
     Column,
     Operation,
@@ -43,8 +43,14 @@ from structmem.results import (
     VerifyReport,
     WriteResult,
 )
-from structmem.store import MemoryStore
 from structmem_journal import Position
+
+if TYPE_CHECKING:
+    from structmem.aio import AsyncStructuredMemory
+    from structmem.memory import StructuredMemory, open_replica
+    from structmem.store import MemoryStore
+else:
+    from structmem.late import __getattr__  # noqa: F401 # Python calls it
 
 __all__ = [
     "AsyncStructuredMemory",
