@@ -68,7 +68,8 @@ IMPURE_CALLS: Final = frozenset(
     ["__import__", "breakpoint", "eval", "exec", "input", "open", "print"]
 )
 
-# What a person runs stands on the public face, as any user of the packages does.
+# What a model or a person is handed stands on the public face, as any user of the packages does.
+TOOLS: Final = ("structmem.tools",)
 COMMAND_LINE: Final = ("structmem.cli", "structmem.__main__")
 REPLICATION_COMMANDS: Final = ("structmem_replicator.cli", "structmem_replicator.demo")
 TERMINAL: Final = frozenset(["click", "rich"])
@@ -173,16 +174,31 @@ def test_the_journal_calls_nothing_that_reaches_outside() -> None:
 
 def test_the_engine_imports_the_journal_apsw_and_msgspec() -> None:
     """No network, no replicator, no harness, and only the journal's public face."""
-    core = [found for found in imports("structmem") if not lies_in(found.module, COMMAND_LINE)]
+    edge = (*TOOLS, *COMMAND_LINE)
+    core = [found for found in imports("structmem") if not lies_in(found.module, edge)]
 
     def may(found: Import) -> bool:
         if found.top == "structmem":
-            return not lies_in(found.whole, COMMAND_LINE)
+            return not lies_in(found.whole, edge)
         if found.top == "structmem_journal":
             return is_public(found)
         return found.top in sys.stdlib_module_names | {"apsw", "msgspec"}
 
     assert_none([found for found in core if not may(found)], "the engine's core stands alone")
+
+
+def test_the_tools_stand_on_the_public_face() -> None:
+    """They know no harness, and do nothing that a user of the package could not do."""
+    edge = [found for found in imports("structmem") if lies_in(found.module, TOOLS)]
+
+    def may(found: Import) -> bool:
+        if found.top == "structmem":
+            return lies_in(found.whole, TOOLS) or is_public(found)
+        if found.top == "structmem_journal":
+            return is_public(found)
+        return found.top in sys.stdlib_module_names | {"msgspec"}
+
+    assert_none([found for found in edge if not may(found)], "the tools use the public face")
 
 
 def test_the_command_line_stands_on_the_public_face() -> None:
@@ -191,7 +207,7 @@ def test_the_command_line_stands_on_the_public_face() -> None:
 
     def may(found: Import) -> bool:
         if found.top == "structmem":
-            return lies_in(found.whole, COMMAND_LINE) or is_public(found)
+            return lies_in(found.whole, (*TOOLS, *COMMAND_LINE)) or is_public(found)
         if found.top == "structmem_journal":
             return is_public(found)
         return found.top in sys.stdlib_module_names | TERMINAL

@@ -18,6 +18,7 @@ FACES = ["structmem_journal", "structmem", "structmem_replicator"]
 # The names of the memory's methods are fixed by its contract; these are the ones there are so far.
 METHODS = {
     "acting_as",
+    "actor",
     "add_column",
     "apply",
     "close",
@@ -110,6 +111,7 @@ ERRORS = {
         "no_such_column",
         "no_such_table",
         "not_granted",
+        "preview_outdated",
         "nothing_to_undo",
         "query_limit",
         "read_only",
@@ -126,6 +128,8 @@ ERRORS = {
         "verification_failed",
     ],
 }
+
+APPROVALS = ["approval_timed_out", "approval_void", "declined", "nobody_to_ask"]
 
 
 def sort_key(name: str) -> tuple[int, str]:
@@ -266,12 +270,17 @@ def test_errors_are_sorted_by_what_the_caller_does_next(parent: str) -> None:
     )
 
 
+def test_what_came_of_an_approval_is_told_apart() -> None:
+    """S2: declined, nobody to ask, no answer and not for this call are all "not granted"."""
+    assert {error_of(code).__base__ for code in APPROVALS} == {structmem.NotGranted}
+
+
 def test_every_error_is_in_the_contract_under_its_code() -> None:
     """M9: an error that nobody listed is one that nobody knows how to answer."""
     codes = {
         error.code for name in structmem.__all__ if is_error(error := getattr(structmem, name))
     }
-    listed = {code for kinds in ERRORS.values() for code in kinds}
+    listed = {code for kinds in (*ERRORS.values(), APPROVALS) for code in kinds}
     assert codes == {"struct_mem_error", *ERRORS, *listed}
 
 

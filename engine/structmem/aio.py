@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from structmem.arguments import check_callable
+from structmem.errors import InvalidCall, shown
 from structmem.limits import MAX_VALUE_BYTES, QUERY_TIMEOUT_S
 from structmem.memory import StructuredMemory
 from structmem.opening import Listener
@@ -78,12 +79,28 @@ class AsyncStructuredMemory:
         )
         self._workers = Workers(self._memory.path)
 
+    @classmethod
+    def sharing(cls, memory: StructuredMemory) -> Self:
+        """The same open memory as `memory`, for a program that uses it both ways. Closing either
+        closes both."""
+        if not isinstance(memory, StructuredMemory):  # pyright: ignore[reportUnnecessaryIsInstance] # callers may err
+            raise InvalidCall(f"Only a StructuredMemory can be shared, not {shown(memory)}.")
+        shared = cls.__new__(cls)
+        shared._memory = memory
+        shared._workers = Workers(memory.path)
+        return shared
+
     # -- not awaited -----------------------------------------------------------------------------
 
     @property
     def path(self) -> Path:
         """The absolute path of the file."""
         return self._memory.path
+
+    @property
+    def actor(self) -> str | None:
+        """Who acts: what the journal is told with every operation of this object."""
+        return self._memory.actor
 
     @property
     def label(self) -> str:
@@ -143,6 +160,14 @@ class AsyncStructuredMemory:
 
         forget = self._memory.on_commit(tell)
         return forget
+
+    async def run(self, work: Callable[[StructuredMemory], T], *, writes: bool = True) -> T:
+        """Call `work` with the memory as a `StructuredMemory`, in a worker thread: for several
+        calls in a row, or code that is written for one. What `writes` keeps its place among the
+        other writes; a cancellation interrupts queries only of what does not."""
+        check_callable(work, "work")
+        task = partial(work, self._memory)
+        return await (self._write(task) if writes else self._read(task))
 
     async def close(self) -> None:
         """Close the file once the writes that were called before are over. Closing twice is fine;

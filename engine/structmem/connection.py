@@ -106,7 +106,7 @@ def too_new(error: UnknownKind) -> FormatTooNew:
 
 
 def _damaged(what: str) -> VerificationFailed:
-    hint = "Go on with a backup or a replica; verify() says whether one is sound."
+    hint = "Go on with a backup or a replica; `verify` says whether one is sound."
     return VerificationFailed(what, hint=hint)
 
 

@@ -108,7 +108,7 @@ def _check_addable(tx: Transaction, table: Table, column: Column) -> None:
         raise InvalidCall(f"{what} as a primary key.", hint="Create a new table with that key.")
     if column.unique:
         raise InvalidCall(
-            f"{what} as unique.", hint="Add it without, then call create_index with unique."
+            f"{what} as unique.", hint="Add it without, then call `create_index` with unique."
         )
     if len(table.columns) >= COLUMNS_MAX:
         raise InvalidCall(f"{what}: it has {COLUMNS_MAX:,} columns, the most there can be.")

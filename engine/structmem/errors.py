@@ -87,6 +87,10 @@ class QueryLimit(InvalidCall):
     """The SQL ran out of time, memory, or another bound."""
 
 
+class PreviewOutdated(InvalidCall):
+    """Other rows match than when the preview was made, or their values differ."""
+
+
 class CannotUndo(InvalidCall):
     """The operation cannot be taken back exactly; nothing was changed."""
 
@@ -105,6 +109,22 @@ class ReadOnly(InvalidCall):
 
 class NotGranted(InvalidCall):
     """The operation is not among those granted."""
+
+
+class Declined(NotGranted):
+    """A person was asked, and did not approve."""
+
+
+class NobodyToAsk(NotGranted):
+    """The operation needs a person's approval, and there is no way to ask one."""
+
+
+class ApprovalTimedOut(NotGranted):
+    """A person was asked, and did not answer in time."""
+
+
+class ApprovalVoid(NotGranted):
+    """The approval is not for this call: it was used, or the call or what it would do differs."""
 
 
 class Unavailable(StructMemError):

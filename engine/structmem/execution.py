@@ -100,7 +100,7 @@ class _Script:
             if count > 1 and bindings:
                 raise InvalidCall(
                     "Parameters go with one statement, and the SQL has several.",
-                    hint="Call execute once for each statement, or write the values into the SQL.",
+                    hint="Call `execute` for each statement, or write the values into the SQL.",
                 )
             yield statement
 

@@ -60,7 +60,7 @@ def parse_op_id(op_id: object) -> int:
     if found is not None:
         return int(found[1])
     raise InvalidCall(
-        f"{shown(op_id)} is no operation id.", hint="They look like 'op_42'; see history."
+        f"{shown(op_id)} is no operation id.", hint="They look like 'op_42'; see `history`."
     )
 
 
@@ -74,7 +74,7 @@ def to_undo(tx: Transaction, wanted: int | None) -> int:
     _check_stands(tx, wanted)
     raise CannotUndo(
         f"{op_id_of(wanted)} is not the latest operation that stands: {op_id_of(latest)} is.",
-        hint=f"Undo that one first, or use revert_to to undo all after {op_id_of(wanted)}.",
+        hint=f"Undo that one first; `revert_to` undoes all after {op_id_of(wanted)} at once.",
     )
 
 
@@ -136,10 +136,10 @@ def _check_stands(tx: Transaction, seq: int) -> None:
     if stands:
         return
     if stands is None:
-        raise CannotUndo(f"There is no operation {op_id_of(seq)}.", hint="See history.")
+        raise CannotUndo(f"There is no operation {op_id_of(seq)}.", hint="See `history`.")
     expired = seq < log.horizon(tx.connection)
     why = "is beyond the horizon of the history" if expired else "does not stand"
-    raise CannotUndo(f"{op_id_of(seq)} {why}.", hint="See history for those that stand.")
+    raise CannotUndo(f"{op_id_of(seq)} {why}.", hint="See `history` for those that stand.")
 
 
 def _event(tx: Transaction, seq: int) -> Event:
@@ -157,7 +157,7 @@ def _put_back(tx: Transaction, seq: int, event: Event, what: str) -> tuple[list[
     except Misfit as misfit:
         raise CannotUndo(
             f"{op_id_of(seq)} cannot be {what} exactly. {misfit}.",
-            hint="The file was changed by something other than structmem; run verify(deep=True).",
+            hint="Something other than structmem changed the file; run `verify` with deep=True.",
         ) from misfit
     dangling = foreign_keys.dangling(tx.connection, effects)
     if dangling is not None:

@@ -132,6 +132,11 @@ class StructuredMemory:
         return self._path
 
     @property
+    def actor(self) -> str | None:
+        """Who acts: what the journal is told with every operation of this object."""
+        return self._actor
+
+    @property
     def label(self) -> str:
         """The name under which it is replicated: the file's, without directory and ending."""
         return self._path.stem

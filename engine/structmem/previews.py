@@ -13,7 +13,7 @@ import apsw
 import msgspec
 
 from structmem import images
-from structmem.errors import InvalidCall, shown
+from structmem.errors import InvalidCall, PreviewOutdated, shown
 from structmem.parameters import Bindings
 from structmem.results import Preview
 from structmem.schema import Table
@@ -69,13 +69,13 @@ def check(
     params: Bindings,
     expect: str | None,
 ) -> None:
-    """Raise `InvalidCall` unless these are the rows of the preview with the token `expect`."""
+    """Raise `PreviewOutdated` unless these are the rows of the preview with the token `expect`."""
     if expect is None:
         return
     found = preview(operation, connection, table, rowids, where, params)
     if found.token != expect:
-        raise InvalidCall(
+        raise PreviewOutdated(
             "The rows that the condition matches are not those of the preview any more: "
             f"{found.rows_matched:,} match now.",
-            hint="Call preview again, and use its token.",
+            hint="Call `preview` again, and use its token.",
         )

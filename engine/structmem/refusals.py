@@ -106,7 +106,7 @@ def not_reading(text: str, action: Action | None) -> InvalidCall:
             return _refused(f"no such function: {name}")
         case _:
             return WriteInQuery(
-                "query only reads; this SQL would do more. Nothing was changed.",
+                "`query` only reads; this SQL would do more. Nothing was changed.",
                 hint=_instead(text, action),
             )
 
@@ -181,7 +181,7 @@ def _not_the_users(name: str) -> InvalidCall:
         return InvalidCall("The AUTOINCREMENT counters in sqlite_sequence move by themselves only.")
     if fold(name) in SCHEMA_TABLES or fold(name).startswith("pragma_"):
         return InvalidCall(
-            "execute neither reads nor writes the schema tables.",
+            "`execute` neither reads nor writes the schema tables.",
             hint="Ask for the schema with `query`; change it with CREATE, ALTER and DROP.",
         )
     return NoSuchTable(f"no such table: {name}.")

@@ -2,38 +2,41 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Final
 
-from msgspec import UNSET, Struct, field
+from msgspec import UNSET, Meta, Struct, field
 
 from structmem_journal import Position, Value
 
+_ACTION: Final = Meta(
+    description="NO ACTION (the default), RESTRICT, SET NULL, SET DEFAULT or CASCADE."
+)
+
 
 class Reference(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A foreign key: the value must exist in `column` of `table`.
-
-    `on_delete` and `on_update` are SQLite's actions: `NO ACTION` (the default), `RESTRICT`,
-    `SET NULL`, `SET DEFAULT` or `CASCADE`.
-    """
+    """A foreign key: the value must exist in `column` of `table`."""
 
     table: str
-    column: str
-    on_delete: str | None = None
-    on_update: str | None = None
+    column: Annotated[str, Meta(description="A primary key, or unique.")]
+    on_delete: Annotated[str | None, _ACTION] = None
+    on_update: Annotated[str | None, _ACTION] = None
 
 
 class Column(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A column to create. `type` is any SQLite type name, or None for a column that keeps every
-    value exactly as given. `default` is a value, never SQL."""
+    """A column to create. Without a `type` it keeps every value exactly as given."""
 
     name: str
-    type: str | None = None
+    type: Annotated[
+        str | None, Meta(description="TEXT, INTEGER, REAL or BLOB; left out: any value, as given.")
+    ] = None
     primary_key: bool = False
     not_null: bool = False
     unique: bool = False
-    default: Any = UNSET
-    description: str | None = None
-    references: Reference | None = None
+    default: Annotated[Any, Meta(description="A value, never SQL.")] = UNSET
+    description: Annotated[str | None, Meta(description="What the column means.")] = None
+    references: Annotated[
+        Reference | None, Meta(description="A foreign key: the value must exist there.")
+    ] = None
 
 
 class WriteResult(Struct, frozen=True):

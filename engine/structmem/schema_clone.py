@@ -78,5 +78,5 @@ def _create(connection: apsw.Connection, each: SchemaObject) -> None:
     except apsw.Error as error:
         raise InvalidCall(
             f"SQLite cannot read the definition of the {each.kind} {each.name!r}: {error}.",
-            hint="describe() shows the schema as it is stored.",
+            hint="`describe` shows the schema as it is stored.",
         ) from error

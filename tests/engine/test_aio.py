@@ -30,7 +30,7 @@ from structmem.connection import begin_immediate
 from .conftest import alter
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
-NOT_AWAITED = {"acting_as", "label", "log", "path", "records"}
+NOT_AWAITED = {"acting_as", "actor", "label", "log", "path", "records"}
 
 Run = Callable[[Callable[[AsyncStructuredMemory], Coroutine[Any, Any, None]]], None]
 
@@ -88,8 +88,9 @@ def members(face: type) -> dict[str, Any]:
 
 
 def test_both_faces_have_the_same_methods() -> None:
-    """M2, M3: so that they cannot drift apart."""
-    assert set(members(AsyncStructuredMemory)) == set(members(StructuredMemory))
+    """M2, M3: so that they cannot drift apart. Beside them, the two ways across."""
+    across = {"sharing", "run"}
+    assert set(members(AsyncStructuredMemory)) - across == set(members(StructuredMemory))
 
 
 @pytest.mark.parametrize("name", sorted({"__init__", *members(StructuredMemory)} - {"id"}))
@@ -534,3 +535,44 @@ def test_a_listener_ends_with_its_loop(tmp_path: Path, caplog: pytest.LogCapture
     asyncio.run(write())
     assert [position.seq for position in heard] == [1]
     assert caplog.records == []
+
+
+def test_a_memory_is_shared_between_both_worlds(tmp_path: Path) -> None:
+    """M3: one open file, one order of writes, whichever object made them."""
+
+    async def main(blocking: StructuredMemory) -> None:
+        memory = AsyncStructuredMemory.sharing(blocking)
+        assert (memory.actor, memory.path) == ("planner", blocking.path)
+        await memory.insert("t", {"a": 1})
+        assert await memory.run(lambda below: below.insert("t", {"a": 2}).rowids) == [2]
+        assert blocking.query("SELECT count(*) FROM t").scalar() == 2
+        await memory.close()
+        with pytest.raises(InvalidCall, match="closed"):
+            blocking.position()
+
+    with StructuredMemory(tmp_path / "a.db", actor="planner") as memory:
+        memory.create_table("t", [Column("a")])
+        asyncio.run(main(memory))
+    with StructuredMemory(tmp_path / "a.db") as memory:
+        memory.verify(deep=True)
+
+
+def test_only_a_memory_can_be_shared_and_only_a_function_run() -> None:
+    async def main(memory: AsyncStructuredMemory) -> None:
+        with pytest.raises(InvalidCall, match="work must be a function, not 5"):
+            await memory.run(5)  # pyright: ignore[reportArgumentType]
+
+    with pytest.raises(InvalidCall, match="Only a StructuredMemory can be shared"):
+        AsyncStructuredMemory.sharing("a.db")  # pyright: ignore[reportArgumentType]
+    asyncio.run(main(AsyncStructuredMemory(":memory:")))
+
+
+def test_a_query_within_run_is_interrupted_when_its_await_is_cancelled(run: Run) -> None:
+    async def test(memory: AsyncStructuredMemory) -> None:
+        task = asyncio.create_task(memory.run(lambda below: below.query(ENDLESS), writes=False))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(test)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, cast
 
 from structmem import InvalidCall
-from structmem.cli.json_values import from_json, parse, parse_each
+from structmem.tools.json_values import from_json, parse, parse_each
 
 STDIN: Final = "-"
 

@@ -20,7 +20,7 @@ from structmem import (
     VerifyReport,
     WriteResult,
 )
-from structmem.cli import shapes
+from structmem.tools import shapes
 from structmem_journal import Value
 
 _CELL_CHARACTERS: Final = 60

@@ -1,4 +1,4 @@
-"""Results as JSON: the shapes that `docs/command-line.md` promises. Keys are camelCase."""
+"""Results as JSON: the shapes that tools and the command line promise. Keys are camelCase."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -12,7 +12,7 @@ from structmem import (
     VerifyReport,
     WriteResult,
 )
-from structmem.cli.json_values import to_json
+from structmem.tools.json_values import to_json
 from structmem_journal import Value
 
 ROWIDS_LISTED_MAX: Final = 100
