@@ -2,3 +2,32 @@
 
 Nothing here knows a harness. `structmem.adapters` has the doors to those.
 """
+
+from structmem.tools.approvals import ApprovalRequest, Approvals
+from structmem.tools.granting import (
+    OPERATIONS,
+    READS,
+    Level,
+    call_id_of,
+    memory_tools,
+    tool_definitions,
+)
+from structmem.tools.instructions import ainstructions, instructions, rules
+from structmem.tools.tool import MemoryTool, ToolDefinition, ToolResult
+
+__all__ = [
+    "OPERATIONS",
+    "READS",
+    "ApprovalRequest",
+    "Approvals",
+    "Level",
+    "MemoryTool",
+    "ToolDefinition",
+    "ToolResult",
+    "ainstructions",
+    "call_id_of",
+    "instructions",
+    "memory_tools",
+    "rules",
+    "tool_definitions",
+]

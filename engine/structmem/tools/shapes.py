@@ -1,7 +1,9 @@
 """Results as JSON: the shapes that tools and the command line promise. Keys are camelCase."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from structmem import (
     Operation,
@@ -13,14 +15,24 @@ from structmem import (
     WriteResult,
 )
 from structmem.tools.json_values import to_json
+from structmem.tools.wording import quoted
 from structmem_journal import Value
 
 ROWIDS_LISTED_MAX: Final = 100
 """Beyond this the first, the last and their count tell enough."""
 
+_T = TypeVar("_T")
+_encode: Final = msgspec.json.encode
+
 
 def of_error(error: StructMemError) -> dict[str, Any]:
-    return {"code": error.code, "message": error.message, "hint": error.hint}
+    hint = None if error.hint is None else _valid(error.hint)
+    return {"code": error.code, "message": _valid(error.message), "hint": hint}
+
+
+def _valid(text: str) -> str:
+    """`text` as UTF-8 can hold it: it may show what was refused for not being so."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def of_result(result: QueryResult) -> dict[str, Any]:
@@ -41,6 +53,72 @@ def of_write(result: WriteResult) -> dict[str, Any]:
         "warnings": result.warnings,
         "repeated": result.repeated,
     }
+
+
+def of_write_briefly(result: WriteResult) -> dict[str, Any]:
+    """For a model, which pays for every word: without what is empty, and without the position."""
+    told = of_write(result)
+    del told["position"]
+    return {key: told[key] for key in told if told[key] or key in ("op", "rowsChanged", "rowids")}
+
+
+def of_result_within(result: QueryResult, bytes_max: int) -> dict[str, Any]:
+    """The first rows whose JSON has at most `bytes_max` bytes, and a note if that is not all."""
+    shaped = of_result(result)
+    rows = shaped["rows"]
+    shaped["rows"] = _within(rows, bytes_max - len(_encode(result.columns)))
+    shaped["truncated"] = result.truncated or len(shaped["rows"]) < len(rows)
+    if shaped["truncated"]:
+        shaped["note"] = _note(len(shaped["rows"]))
+    return shaped
+
+
+def of_schema(schema: str, bytes_max: int) -> dict[str, Any]:
+    """The schema as one text, cut between two lines if it is longer than `bytes_max` bytes."""
+    kept = _within(schema.splitlines(keepends=True), bytes_max)
+    shaped: dict[str, Any] = {"schema": "".join(kept)}
+    if len(shaped["schema"]) < len(schema):
+        shaped |= {"truncated": True, "note": "The rest is in sqlite_schema, which can be queried."}
+    elif not schema:
+        shaped["note"] = "The memory has no tables yet."
+    return shaped
+
+
+def of_operations(operations: Sequence[Operation], limit: int, bytes_max: int) -> dict[str, Any]:
+    """The first of `operations`, at most `limit`: what is known of each, for a model."""
+    shaped = [_known(of_operation(each)) for each in operations[:limit]]
+    kept = _within(shaped, bytes_max)
+    return {"operations": kept, "truncated": len(kept) < len(operations)}
+
+
+def _known(operation: dict[str, Any]) -> dict[str, Any]:
+    """Without what is not known; call ids are for programs."""
+    return {key: each for key, each in operation.items() if each is not None and key != "callId"}
+
+
+def in_words(operation: Operation) -> str:
+    """One operation in a line, for a person."""
+    table = f" on {quoted(operation.table)}" if operation.table else ""
+    actor = f" by {quoted(operation.actor)}" if operation.actor else ""
+    reason = f", because {quoted(operation.reason)}" if operation.reason else ""
+    done = f"{operation.operation}{table}, rows: {operation.rows_changed:,}"
+    return f"{operation.op_id} ({done}{actor}{reason})"
+
+
+def _within(items: list[_T], bytes_max: int) -> list[_T]:
+    """The first of `items` whose JSON has at most `bytes_max` bytes."""
+    size = 0
+    for index, item in enumerate(items):
+        size += len(_encode(item)) + 1
+        if size > bytes_max:
+            return items[:index]
+    return items
+
+
+def _note(rows: int) -> str:
+    if rows == 0:
+        return "The first row alone is too long: select fewer columns, or substr() of long values."
+    return f"These are the first {rows:,} rows only: aggregate, or narrow with WHERE and LIMIT."
 
 
 def of_preview(preview: Preview) -> dict[str, Any]:

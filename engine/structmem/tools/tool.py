@@ -1,0 +1,272 @@
+"""One tool: an operation of one memory, under the name that a model calls it by.
+
+Invariants:
+
+- A call returns, whatever the model sent and whatever the memory refuses: an error is a result that
+  says what to do. Only a bug, or a caller who is not a model, gets an exception.
+- A tool that must be approved runs only with the name of who approved; and only on what they were
+  shown, if it is known what that was.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from structmem import (
+    AsyncStructuredMemory,
+    CannotUndo,
+    InvalidCall,
+    NotGranted,
+    PreviewOutdated,
+    StructMemError,
+    StructuredMemory,
+    WriteInQuery,
+)
+from structmem.tools import shapes
+from structmem.tools.approvals import ApprovalRequest, outdated, request_of
+from structmem.tools.arguments import Arguments, convert, digest_of, read_arguments
+from structmem.tools.operations import Input, Limits, Noted
+from structmem.tools.schemas import schema_of
+from structmem.tools.wording import Names, granted, known, quoted, renamed
+
+_WRITERS = ("create_table", "add_column", "insert", "update", "delete", "execute")
+"""What a model may have meant that sent SQL to `query` which writes."""
+
+
+class ToolResult(Struct, frozen=True):
+    """What the model is told. `data` is a JSON object; with `is_error` it is `{"error": {"code",
+    "message", "hint"}}`."""
+
+    data: dict[str, Any]
+    is_error: bool = False
+
+    @property
+    def text(self) -> str:
+        """`data` as JSON text."""
+        return msgspec.json.encode(self.data).decode()
+
+    @classmethod
+    def of_error(cls, error: StructMemError) -> "ToolResult":
+        return cls({"error": shapes.of_error(error)}, is_error=True)
+
+
+@dataclass(frozen=True)
+class ToolDefinition:
+    """What a model and a harness know of a tool.
+
+    `input_schema` is a JSON schema whose root is an object. `level` is `ask` where a person must
+    approve each call. `read_only`, `destructive` (what is there may be changed or removed) and
+    `idempotent` (a second equal call changes nothing more) are hints in the sense of MCP; no tool
+    reaches outside its memory.
+    """
+
+    name: str
+    operation: str
+    level: Literal["allow", "ask"]
+    title: str
+    description: str
+    input_schema: dict[str, Any]
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+
+
+def define(kind: type[Input], level: Literal["allow", "ask"], names: Names) -> ToolDefinition:
+    """The tool of an operation that was granted, for a model that has the tools in `names`."""
+    name = names[kind.operation]
+    assert name is not None, f"{kind.operation} is granted, so its tool has a name"
+    ask = " A person must approve each call." if level == "ask" else ""
+    example = f" Example: {quoted(kind.example)}" if kind.example else ""
+    return ToolDefinition(
+        name=name,
+        operation=kind.operation,
+        level=level,
+        title=kind.title,
+        description=granted(kind.about, names) + ask + example,
+        input_schema=schema_of(kind),
+        read_only=kind.read_only,
+        destructive=kind.destructive,
+        idempotent=kind.idempotent,
+    )
+
+
+@dataclass(frozen=True)
+class Box:
+    """What the tools of one memory share."""
+
+    memory: StructuredMemory | AsyncStructuredMemory
+    actor: str | None
+    limits: Limits
+    names: Names
+
+    @property
+    def blocking(self) -> StructuredMemory:
+        if isinstance(self.memory, StructuredMemory):
+            return self.memory
+        raise InvalidCall(
+            "The tools of an AsyncStructuredMemory are awaited.", hint="Use acall and arequest."
+        )
+
+    @cached_property
+    def awaited(self) -> AsyncStructuredMemory:
+        if isinstance(self.memory, StructuredMemory):
+            return AsyncStructuredMemory.sharing(self.memory)
+        return self.memory
+
+
+@dataclass(frozen=True)
+class MemoryTool(ToolDefinition):
+    """A tool that can be called. `call` and `request` are for a `StructuredMemory`, `acall` and
+    `arequest` for either kind; they raise `InvalidCall` for the wrong one, and nothing else."""
+
+    _input: type[Input]
+    _box: Box
+
+    def call(
+        self,
+        arguments: Arguments,
+        *,
+        call_id: str | None = None,
+        approved_by: str | None = None,
+        actor: str | None = None,
+        shown: ApprovalRequest | None = None,
+    ) -> ToolResult:
+        """Carry out the operation. `arguments` are an object, or JSON text of one.
+
+        `call_id` is an idempotency key, as for the memory's methods. `approved_by` says who
+        approved this call, and `shown` what they saw: it goes through only if that is still so.
+        `actor` is who the journal is told, instead of the one that the tools were made for.
+        """
+        approval = Approval(approved_by, shown)
+        return self._call(self._box.blocking, arguments, call_id, actor, approval)
+
+    async def acall(
+        self,
+        arguments: Arguments,
+        *,
+        call_id: str | None = None,
+        approved_by: str | None = None,
+        actor: str | None = None,
+        shown: ApprovalRequest | None = None,
+    ) -> ToolResult:
+        """As `call`, without blocking the event loop."""
+        approval = Approval(approved_by, shown)
+
+        def work(memory: StructuredMemory) -> ToolResult:
+            return self._call(memory, arguments, call_id, actor, approval)
+
+        return await self._box.awaited.run(work, writes=not self.read_only)
+
+    def request(self, arguments: Arguments) -> ApprovalRequest | ToolResult:
+        """What to show a person before this call: what it would do, and to what. A `ToolResult` is
+        for the model: the call cannot succeed, so that nobody needs to be asked."""
+        return self._request(self._box.blocking, arguments)
+
+    async def arequest(self, arguments: Arguments) -> ApprovalRequest | ToolResult:
+        """As `request`, without blocking the event loop."""
+
+        def work(memory: StructuredMemory) -> ApprovalRequest | ToolResult:
+            return self._request(memory, arguments)
+
+        return await self._box.awaited.run(work, writes=False)
+
+    def _call(
+        self,
+        memory: StructuredMemory,
+        arguments: Arguments,
+        call_id: str | None,
+        actor: str | None,
+        approval: "Approval",
+    ) -> ToolResult:
+        try:
+            given = read_arguments(arguments)
+            wanted = convert(given, self._input)
+            self._check_approved(approval)
+            acting = memory.acting_as(
+                actor or self._box.actor or memory.actor, approved_by=approval.by
+            )
+            noted = Noted(reason=None, call_id=call_id)
+            run = partial(wanted.run, acting, self._box.limits, noted)
+            if approval.shown is None:
+                return ToolResult(run())
+            return ToolResult(self._as_shown(acting, wanted, given, run, approval.shown))
+        except StructMemError as error:
+            return self._refused(error)
+
+    def _check_approved(self, approval: "Approval") -> None:
+        if self.level == "ask" and not approval.by:
+            raise NotGranted(
+                f"`{self.operation}` needs a person's approval, and this call has none.",
+                hint="Go on without, and say what is left to approve.",
+            )
+
+    def _as_shown(
+        self,
+        memory: StructuredMemory,
+        wanted: Input,
+        given: Mapping[str, Any],
+        run: Callable[..., Any],
+        shown: ApprovalRequest,
+    ) -> Any:
+        """Run it if what was `shown` is still so. The memory itself sees to that where it can, in
+        the transaction of the write; else it is looked at just before."""
+        digest = digest_of(given)
+        if (shown.tool, shown.arguments_digest) != (self.name, digest):
+            raise outdated("The call has other arguments.")
+        if shown.binds is None:
+            self._check_same(memory, wanted, shown)
+            return run()
+        try:
+            return run(**shown.binds)
+        except PreviewOutdated as error:
+            raise outdated(error.message) from error
+        except CannotUndo:
+            self._check_same(memory, wanted, shown)
+            raise
+
+    def _check_same(self, memory: StructuredMemory, wanted: Input, shown: ApprovalRequest) -> None:
+        sight = wanted.sight(memory)
+        now = request_of(self.name, wanted, sight, shown.arguments_digest)
+        if now != shown:
+            raise outdated("It would touch something else now.")
+
+    def _request(
+        self, memory: StructuredMemory, arguments: Arguments
+    ) -> ApprovalRequest | ToolResult:
+        try:
+            given = read_arguments(arguments)
+            wanted = convert(given, self._input)
+            return request_of(self.name, wanted, wanted.sight(memory), digest_of(given))
+        except StructMemError as error:
+            return self._refused(error)
+
+    def _refused(self, error: StructMemError) -> ToolResult:
+        """The error, said with the names that the model knows."""
+        names = self._box.names
+        hint = granted(error.hint or "", names)
+        if isinstance(error, WriteInQuery):
+            hint = hint or _writers(names)
+        worded = shapes.of_error(error) | {
+            "message": renamed(error.message, known(names)),
+            "hint": hint or None,
+        }
+        return ToolResult({"error": worded}, is_error=True)
+
+
+class Approval(NamedTuple):
+    """Who approved a call, and what they had been shown, if that is known."""
+
+    by: str | None
+    shown: ApprovalRequest | None
+
+
+def _writers(names: Names) -> str:
+    """Which tools change the memory."""
+    there = [tool for name in _WRITERS if (tool := names.get(name)) is not None]
+    if not there:
+        return "No tool that writes is granted."
+    return f"To change the memory: {', '.join(there)}."
