@@ -52,8 +52,8 @@ def memory_tools(
     `describe` and `query` are allowed unless said otherwise, everything else is denied, and so not
     there. `prefix` begins the name of each tool, so that one model can hold several memories. What
     a query returns is cut at `max_rows` rows and `max_bytes` bytes of JSON. `actor` is who the
-    journal is told; left out, the actor of the memory. Raises `InvalidCall` for an unknown operation
-    or level, or a name that providers do not take. Warns where `execute` is granted.
+    journal is told; left out, the actor of the memory. Raises `InvalidCall` for unknown operations
+    and levels, and for names that providers do not take. Warns where `execute` is granted.
     """
     if not _is_memory(memory):
         raise InvalidCall(f"memory must be a memory, not {memory!r:.200}.")
