@@ -47,6 +47,7 @@ format: $(READY) ## Format the code and repair what can be repaired
 
 docs: $(READY) ## Write the pages that are made from the code
 	$(BIN)/python docs/generate_errors.py
+	$(BIN)/python docs/generate_tools.py
 
 clean: ## Remove what these targets made
 	rm -rf .venv .coverage .hypothesis .pytest_cache .ruff_cache dist build

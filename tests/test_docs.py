@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import click
 import pytest
 
-from docs import generate_errors
+from docs import generate_errors, generate_tools
 from structmem import StructuredMemory
 from structmem.cli.app import app
 
@@ -126,6 +126,12 @@ def test_the_errors_are_those_of_the_code() -> None:
     """M9"""
     written = generate_errors.PAGE.read_text("utf-8")
     assert written == generate_errors.page(), "run: make docs"
+
+
+def test_the_tools_are_those_of_the_code() -> None:
+    """S1"""
+    written = generate_tools.PAGE.read_text("utf-8")
+    assert written == generate_tools.page(), "run: make docs"
 
 
 def test_every_page_can_be_reached() -> None:

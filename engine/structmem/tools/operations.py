@@ -82,7 +82,13 @@ Params = Annotated[
     Meta(description="Values for ? (an array) or :name (an object) in the SQL."),
 ]
 Fields = Annotated[dict[str, Any], Meta(description="Column names and their values, never SQL.")]
-ColumnFields = Annotated[dict[str, Any], Meta(extra_json_schema=schema_of(Column))]
+ColumnFields = Annotated[
+    dict[str, Any],
+    Meta(
+        description="A column: its name, and what else is said.",
+        extra_json_schema=schema_of(Column),
+    ),
+]
 """Read by the memory, which tells more of what is wrong with one."""
 
 Limit = Annotated[int, Meta(ge=1, le=200, description="How many, from 1 to 200; left out: 50.")]
@@ -317,7 +323,7 @@ class CreateTable(Writes, frozen=True):
     }
 
     table: Table
-    columns: list[ColumnFields]
+    columns: Annotated[list[ColumnFields], Meta(description="The columns, in order.")]
     description: Annotated[str | None, Meta(description="What a row stands for.")] = None
     if_not_exists: Annotated[
         bool, Meta(description="Do nothing if the very same table is there.")
@@ -371,7 +377,7 @@ class CreateIndex(Writes, frozen=True):
     table: Table
     columns: Annotated[list[str], Meta(description="Column names, the most selective first.")]
     name: Annotated[str | None, Meta(description="Left out: made of table and columns.")] = None
-    unique: bool = False
+    unique: Annotated[bool, Meta(description="Refuse a second row with equal values.")] = False
 
     def write(self, memory: StructuredMemory, noted: Noted, **binds: Any) -> WriteResult:
         return memory.create_index(

@@ -1,0 +1,294 @@
+"""S2: an approval is for one call, one time, and for what was shown."""
+
+from typing import Any
+
+import pytest
+
+from structmem import ApprovalTimedOut, ApprovalVoid, Column, StructuredMemory
+from structmem.tools import ApprovalRequest, Approvals, MemoryTool, ToolResult
+
+from .conftest import Tools, Unharmed, error_of, tools_of
+
+ADA = {"table": "people", "where": "name = ?", "params": ["Ada"], "reason": "She asked."}
+
+
+def request_of(tool: MemoryTool, arguments: Any) -> ApprovalRequest:
+    request = tool.request(arguments)
+    assert isinstance(request, ApprovalRequest), request
+    return request
+
+
+@pytest.mark.parametrize("approved_by", [None, ""])
+def test_without_an_approver_nothing_happens(
+    tools: Tools, unharmed: Unharmed, approved_by: str | None
+) -> None:
+    error = error_of(tools["delete"].call(ADA, approved_by=approved_by))
+    assert error["code"] == "not_granted" and "db_delete needs a person's" in error["message"]
+    unharmed()
+
+
+def test_what_was_shown_is_what_happens(tools: Tools, people: StructuredMemory) -> None:
+    request = request_of(tools["delete"], ADA)
+    assert (request.rows_matched, request.sample) == (1, [["Ada", 36]])
+    result = tools["delete"].call(ADA, approved_by="grace", shown=request)
+    assert result.data["rowsChanged"] == 1
+    assert (people.history()[0].approved_by, people.history()[0].reason) == ("grace", "She asked.")
+
+
+def test_the_text_tells_the_statement_the_reason_and_the_rows(tools: Tools) -> None:
+    arguments = {"table": "people", "set": {"age": 50}, "where": "age > 30", "reason": "Birthdays."}
+    assert request_of(tools["update"], arguments).text.splitlines() == [
+        'Update "people": set "age" to 50 where "age > 30".',
+        'Reason: "Birthdays."',
+        "Rows: 2",
+        '- "name": "Ada", "age": 36',
+        '- "name": "Bob", "age": 41',
+    ]
+
+
+def test_more_rows_than_are_shown_are_counted(tools: Tools, people: StructuredMemory) -> None:
+    people.insert("people", [{"name": f"n{i}"} for i in range(10)])
+    text = request_of(tools["delete"], {"table": "people", "where": "true"}).text
+    assert "Rows: 12" in text and text.endswith("- and 7 more")
+
+
+@pytest.mark.parametrize(
+    "odd", ["a\nRows: 0", "\u202egnp.exe", 'x".\nApproved', "\x1b[2J", "\u200b", "\u2028", "\ud83d"]
+)
+def test_what_a_model_wrote_cannot_pose_as_ours(tools: Tools, odd: str) -> None:
+    """Lines, control characters and what changes the direction of reading are escaped."""
+    arguments = ADA | {"params": [odd], "reason": odd, "where": "name = ? /* " + odd + " */"}
+    request = tools["delete"].request(arguments)
+    if isinstance(request, ToolResult):  # a lone surrogate is refused before anyone is asked
+        assert request.is_error and odd == "\ud83d"
+        return
+    assert len(request.text.splitlines()) == 3
+    assert all(each.isprintable() or each == "\n" for each in request.text)
+
+
+def test_a_cut_text_says_how_much_is_missing(tools: Tools) -> None:
+    request = request_of(tools["delete"], ADA | {"params": ["x" * 9_000]})
+    assert "more characters]" in request.text and len(request.text) < 5_000
+    assert "x" * 9_000 in request.statement, "a program has all of it"
+
+
+def test_the_data_is_json_for_a_program(tools: Tools) -> None:
+    assert request_of(tools["delete"], ADA).data == {
+        "tool": "db_delete",
+        "operation": "delete",
+        "statement": 'Delete rows from "people" where "name = ?" with ["Ada"]',
+        "reason": "She asked.",
+        "rowsMatched": 1,
+        "columns": ["name", "age"],
+        "sample": [["Ada", 36]],
+        "notes": [],
+    }
+
+
+# -- what was shown is not so any more -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "meanwhile"),
+    [
+        ("delete", {"table": "people", "where": "age > 30"}, "DELETE FROM people WHERE age = 36"),
+        ("delete", {"table": "people", "where": "age > 30"}, "UPDATE people SET age = 37"),
+        (
+            "update",
+            {"table": "people", "set": {"age": 1}, "where": "true"},
+            "INSERT INTO people VALUES ('Eve', 3)",
+        ),
+        ("undo", {}, "INSERT INTO people VALUES ('Eve', 3)"),
+        ("undo", {"opId": "op_2"}, "INSERT INTO people VALUES ('Eve', 3)"),
+        ("drop_table", {"table": "people"}, "INSERT INTO people VALUES ('Eve', 3)"),
+        ("revert_to", {"opId": "op_1"}, "INSERT INTO people VALUES ('Eve', 3)"),
+    ],
+)
+def test_rows_that_changed_since_void_the_approval(
+    tools: Tools, people: StructuredMemory, operation: str, arguments: Any, meanwhile: str
+) -> None:
+    request = request_of(tools[operation], arguments)
+    people.execute(meanwhile)
+    before = people.position()
+    error = error_of(tools[operation].call(arguments, approved_by="ada", shown=request))
+    assert error["code"] == "approval_void" and "asked anew" in error["hint"]
+    assert people.position() == before
+
+    again = request_of(tools[operation], arguments)
+    assert not tools[operation].call(arguments, approved_by="ada", shown=again).is_error
+
+
+def test_a_redo_is_bound_to_the_latest_record(tools: Tools, people: StructuredMemory) -> None:
+    people.undo()
+    request = request_of(tools["redo"], {})
+    assert "op_3 (undo" in request.text
+    assert not tools["redo"].call({}, approved_by="ada", shown=request).is_error
+    error = error_of(tools["redo"].call({}, approved_by="ada", shown=request))
+    assert error["code"] == "approval_void"
+
+
+def test_other_rows_elsewhere_void_nothing(tools: Tools, people: StructuredMemory) -> None:
+    request = request_of(tools["delete"], ADA)
+    people.create_table("other", [Column("a")])
+    people.insert("people", {"name": "Eve"})
+    assert not tools["delete"].call(ADA, approved_by="ada", shown=request).is_error
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [ADA | {"where": "true", "params": []}, ADA | {"params": ["Bob"]}, ADA | {"reason": ""}],
+)
+def test_edited_arguments_are_another_call(tools: Tools, unharmed: Unharmed, edited: Any) -> None:
+    request = request_of(tools["delete"], ADA)
+    error = error_of(tools["delete"].call(edited, approved_by="ada", shown=request))
+    assert error["code"] == "approval_void" and "other arguments" in error["message"]
+    unharmed()
+
+
+@pytest.mark.parametrize(
+    ("other", "arguments"),
+    [
+        ("insert", {"table": "people", "rows": "[{}]"}),
+        ("delete", {"table": "people", "where": "1"}),
+    ],
+)
+def test_a_request_of_another_tool_is_no_approval(
+    tools: Tools, unharmed: Unharmed, other: str, arguments: Any
+) -> None:
+    request = request_of(tools["drop_table"], {"table": "people"})
+    error = error_of(tools[other].call(arguments, approved_by="ada", shown=request))
+    assert error["code"] == "approval_void"
+    unharmed()
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "code"),
+    [
+        ("delete", {"table": "peple", "where": "true"}, "no_such_table"),
+        ("delete", {"table": "people", "where": "nme = 1"}, "no_such_column"),
+        ("delete", {"table": "people", "where": "1) OR (1"}, "condition_refused"),
+        ("delete", {"table": "people"}, "invalid_call"),
+        ("update", {"table": "people", "set": {"agee": 1}, "where": "true"}, "no_such_column"),
+        ("insert", {"table": "people", "rows": [{"agee": 1}]}, "no_such_column"),
+        ("drop_table", {"table": "nope"}, "no_such_table"),
+        ("add_column", {"table": "nope", "column": {"name": "a"}}, "no_such_table"),
+        ("create_index", {"table": "people", "columns": ["b`c"]}, "no_such_column"),
+    ],
+)
+def test_nobody_is_asked_about_what_must_fail(
+    tools: Tools, unharmed: Unharmed, operation: str, arguments: Any, code: str
+) -> None:
+    result = tools[operation].request(arguments)
+    assert isinstance(result, ToolResult)
+    assert error_of(result)["code"] == code
+    unharmed()
+
+
+def test_nobody_is_asked_to_undo_nothing(memory: StructuredMemory) -> None:
+    result = tools_of(memory, undo="ask")["undo"].request({})
+    assert isinstance(result, ToolResult) and error_of(result)["code"] == "nothing_to_undo"
+
+
+def test_every_operation_can_be_shown(tools: Tools, unharmed: Unharmed) -> None:
+    """Whatever an application asks about: in words, and changing nothing."""
+    for tool in tools.values():
+        arguments = {"opId": "op_1"} if tool.operation == "revert_to" else None
+        if tool.operation in ("describe", "history", "log", "undo", "redo", "revert_to"):
+            assert request_of(tool, arguments).text.endswith(".")
+    column = {"name": "city", "type": "TEXT"}
+    shown = {
+        "query": ({"sql": "SELECT 1"}, 'Run the query "SELECT 1".'),
+        "create_table": (
+            {"table": "t", "columns": [column], "description": "Things."},
+            'Create the table "t" with {"name": "city", "type": "TEXT"}, described as "Things.".',
+        ),
+        "add_column": (
+            {"table": "people", "column": column},
+            'Add the column {"name": "city", "type": "TEXT"} to "people".',
+        ),
+        "create_index": (
+            {"table": "people", "columns": "age", "unique": True, "name": "by_age"},
+            'Create a unique index called "by_age" on "people" ["age"].',
+        ),
+        "drop_index": ({"index": "by_age"}, 'Drop the index "by_age".'),
+        "insert": (
+            {"table": "people", "rows": [{"name": "Eve"}]},
+            'Insert 1 row into "people".\nRows: 1\n- "name": "Eve"',
+        ),
+        "drop_table": (
+            {"table": "people"},
+            'Drop the table "people" with all its rows.\nRows: 2\n- "name": "Ada", "age": 36\n'
+            '- "name": "Bob", "age": 41',
+        ),
+    }
+    for operation, (arguments, text) in shown.items():
+        assert request_of(tools[operation], arguments).text == text
+    unharmed()
+
+
+def test_what_execute_would_run_is_shown_whole(people: StructuredMemory) -> None:
+    with pytest.warns(UserWarning, match="execute is granted"):
+        execute = tools_of(people, execute="ask")["execute"]
+    text = request_of(execute, {"sql": "DELETE FROM people;\nDROP TABLE people"}).text
+    assert text == 'Execute the SQL "DELETE FROM people;\\nDROP TABLE people".'
+
+
+# -- tokens --------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_token_is_good_for_one_use(tools: Tools) -> None:
+    approvals = Approvals()
+    request = request_of(tools["delete"], ADA)
+    token = approvals.ask(request)
+    assert approvals.redeem(token, "db_delete", dict(reversed(ADA.items()))) == request
+    with pytest.raises(ApprovalVoid, match="not known, or was used"):
+        approvals.redeem(token, "db_delete", ADA)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [("db_update", ADA), ("db_delete", ADA | {"params": ["Bob"]}), ("db_delete", {})],
+)
+def test_a_token_ends_with_a_wrong_use(tools: Tools, tool: str, arguments: Any) -> None:
+    approvals = Approvals()
+    token = approvals.ask(request_of(tools["delete"], ADA))
+    with pytest.raises(ApprovalVoid, match="other arguments"):
+        approvals.redeem(token, tool, arguments)
+    with pytest.raises(ApprovalVoid, match="not known, or was used"):
+        approvals.redeem(token, "db_delete", ADA)
+
+
+def test_a_token_expires(tools: Tools) -> None:
+    clock = Clock()
+    approvals = Approvals(30, clock=clock)
+    in_time, late = (approvals.ask(request_of(tools["delete"], ADA)) for _ in range(2))
+    clock.now += 30
+    approvals.redeem(in_time, "db_delete", ADA)
+    clock.now += 0.1
+    with pytest.raises(ApprovalTimedOut, match="did not answer within 30 seconds"):
+        approvals.redeem(late, "db_delete", ADA)
+
+
+def test_a_guessed_token_is_none() -> None:
+    for token in ("", "0", "x" * 32):
+        with pytest.raises(ApprovalVoid):
+            Approvals().redeem(token, "db_delete", ADA)
+
+
+def test_requests_that_nobody_answers_do_not_pile_up(tools: Tools) -> None:
+    approvals = Approvals()
+    request = request_of(tools["delete"], ADA)
+    first = approvals.ask(request)
+    latest = [approvals.ask(request) for _ in range(1_000)][-1]
+    with pytest.raises(ApprovalVoid):
+        approvals.redeem(first, "db_delete", ADA)
+    assert approvals.redeem(latest, "db_delete", ADA) == request
