@@ -305,8 +305,11 @@ def test_what_is_looked_up_late_is_what_a_type_checker_sees() -> None:
     assert seen == vars(importlib.import_module("structmem.late"))["_HOMES"]
 
 
-def test_the_face_loads_neither_sqlite_nor_asyncio() -> None:
-    """A server that must answer its first message at once imports it."""
-    code = "import structmem, sys; print({'apsw', 'asyncio', 'nats'} & {*sys.modules})"
+@pytest.mark.parametrize(
+    "use", ["structmem", "structmem.tools; structmem.tools.tool_definitions({'insert': 'ask'})"]
+)
+def test_the_face_and_the_tools_load_neither_sqlite_nor_asyncio(use: str) -> None:
+    """A server that must answer its first message at once imports them, and tells of its tools."""
+    code = f"import sys, {use}; print({{'apsw', 'asyncio', 'nats'}} & {{*sys.modules}})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"

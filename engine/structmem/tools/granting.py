@@ -1,16 +1,22 @@
 """From what an application grants to the tools that a model gets."""
 
+from __future__ import annotations
+
 import re
 import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
-from structmem import AsyncStructuredMemory, InvalidCall, StructuredMemory
+import structmem
+from structmem import InvalidCall
 from structmem.tools.arguments import digest_of, read_arguments
 from structmem.tools.operations import ALL, Input, Limits
 from structmem.tools.tool import Arguments, Box, MemoryTool, ToolDefinition, define
 from structmem.tools.wording import Names
+
+if TYPE_CHECKING:
+    from structmem import AsyncStructuredMemory, StructuredMemory
 
 Level = Literal["allow", "ask", "deny"]
 """Carried out; carried out once a person approved; not there."""
@@ -70,8 +76,8 @@ def memory_tools(
 
 def _is_memory(given: object) -> bool:
     """Loads asyncio only for what is not a `StructuredMemory`."""
-    blocks = isinstance(given, StructuredMemory)
-    return blocks or isinstance(given, AsyncStructuredMemory)
+    blocks = isinstance(given, structmem.StructuredMemory)
+    return blocks or isinstance(given, structmem.AsyncStructuredMemory)
 
 
 def call_id_of(conversation: str, tool_call_id: str, arguments: Arguments) -> str | None:

@@ -1,12 +1,16 @@
 """What a model is told of its memory before it begins: for a system prompt."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from __future__ import annotations
 
-from structmem import AsyncStructuredMemory, StructuredMemory
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
 from structmem.tools import shapes
 from structmem.tools.granting import Level, tool_definitions
 from structmem.tools.tool import ToolDefinition
+
+if TYPE_CHECKING:
+    from structmem import AsyncStructuredMemory, StructuredMemory
 
 _SCHEMA_BYTES_MAX: Final = 16_384
 

@@ -5,17 +5,22 @@ An operation is a struct of its arguments, whose class has the rest. `about` is 
 one that names an operation in backticks is told only to models that were granted that one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from itertools import islice, takewhile
-from typing import Annotated, Any, ClassVar, Final, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypedDict, cast
 
 from msgspec import Meta, Struct
 
-from structmem import Column, NothingToUndo, Preview, StructuredMemory, WriteResult
+from structmem import Column, NothingToUndo, Preview, WriteResult
 from structmem.tools import shapes
 from structmem.tools.json_values import from_json
 from structmem.tools.schemas import schema_of
 from structmem.tools.wording import quoted
+
+if TYPE_CHECKING:
+    from structmem import StructuredMemory
 
 
 class Limits(Struct, frozen=True):

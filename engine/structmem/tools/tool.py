@@ -8,22 +8,23 @@ Invariants:
   shown, if it is known what that was.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
+import structmem
 from structmem import (
-    AsyncStructuredMemory,
     CannotUndo,
     InvalidCall,
     NotGranted,
     PreviewOutdated,
     StructMemError,
-    StructuredMemory,
     WriteInQuery,
 )
 from structmem.tools import shapes
@@ -32,6 +33,9 @@ from structmem.tools.arguments import Arguments, convert, digest_of, read_argume
 from structmem.tools.operations import Input, Limits, Noted
 from structmem.tools.schemas import schema_of
 from structmem.tools.wording import Names, granted, known, quoted, renamed
+
+if TYPE_CHECKING:
+    from structmem import AsyncStructuredMemory, StructuredMemory
 
 _WRITERS = ("create_table", "add_column", "insert", "update", "delete", "execute")
 """What a model may have meant that sent SQL to `query` which writes."""
@@ -50,7 +54,7 @@ class ToolResult(Struct, frozen=True):
         return msgspec.json.encode(self.data).decode()
 
     @classmethod
-    def of_error(cls, error: StructMemError) -> "ToolResult":
+    def of_error(cls, error: StructMemError) -> ToolResult:
         return cls({"error": shapes.of_error(error)}, is_error=True)
 
 
@@ -105,7 +109,7 @@ class Box:
 
     @property
     def blocking(self) -> StructuredMemory:
-        if isinstance(self.memory, StructuredMemory):
+        if isinstance(self.memory, structmem.StructuredMemory):
             return self.memory
         raise InvalidCall(
             "The tools of an AsyncStructuredMemory are awaited.", hint="Use acall and arequest."
@@ -113,8 +117,8 @@ class Box:
 
     @cached_property
     def awaited(self) -> AsyncStructuredMemory:
-        if isinstance(self.memory, StructuredMemory):
-            return AsyncStructuredMemory.sharing(self.memory)
+        if isinstance(self.memory, structmem.StructuredMemory):
+            return structmem.AsyncStructuredMemory.sharing(self.memory)
         return self.memory
 
 
@@ -180,7 +184,7 @@ class MemoryTool(ToolDefinition):
         arguments: Arguments,
         call_id: str | None,
         actor: str | None,
-        approval: "Approval",
+        approval: Approval,
     ) -> ToolResult:
         try:
             given = read_arguments(arguments)
@@ -197,7 +201,7 @@ class MemoryTool(ToolDefinition):
         except StructMemError as error:
             return self._refused(error)
 
-    def _check_approved(self, approval: "Approval") -> None:
+    def _check_approved(self, approval: Approval) -> None:
         if self.level == "ask" and not approval.by:
             raise NotGranted(
                 f"`{self.operation}` needs a person's approval, and this call has none.",
