@@ -21,7 +21,7 @@ from typing import Final
 
 import apsw
 
-from structmem import foreign_keys, refusals, schema
+from structmem import foreign_keys, refusals, schema, sql
 from structmem.bounds import (
     Bounds,
     Watch,
@@ -33,7 +33,7 @@ from structmem.bounds import (
 )
 from structmem.columns import COLUMNS_MAX
 from structmem.errors import InvalidCall
-from structmem.identifiers import INTERNAL_PREFIX, fold, is_internal
+from structmem.identifiers import INTERNAL_PREFIX, fold, is_internal, quote
 from structmem.parameters import Bindings, check_count
 from structmem.sandbox import Runner, Statement
 from structmem.schema import SchemaObject, load_table
@@ -225,3 +225,15 @@ def _check_object(connection: apsw.Connection, made: SchemaObject) -> None:
             )
     if len(load_table(connection, made.name).columns) > COLUMNS_MAX:
         raise InvalidCall(f"{made.name!r} has more than {COLUMNS_MAX:,} columns.")
+    _check_readable(connection, made.name)
+
+
+def _check_readable(connection: apsw.Connection, table: str) -> None:
+    """SQLite makes a table whose column is computed from itself, and then reads no row of it."""
+    try:
+        next(sql.compiled(connection, f"SELECT * FROM main.{quote(table)}"))
+    except apsw.SQLError as error:
+        raise InvalidCall(
+            f"{table!r} could not be read: {error}.",
+            hint="Compute a generated column from columns that hold values.",
+        ) from error

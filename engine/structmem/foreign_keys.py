@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 from msgspec import Struct
 
-from structmem import images, sql
+from structmem import images, schema, sql
 from structmem.errors import InvalidCall
 from structmem.identifiers import fold, is_internal, quote
 from structmem.schema import load_table
@@ -134,12 +134,23 @@ def _childless(
     # in a row SQLite can miss that the two no longer compare; such a pair may come back by undo.
     as_cascaded = " AND ".join(f"+p.{parent} = c.{child}" for child, parent in pairs)
     among = f" AND c.{rowid} IN (SELECT value FROM carray(?))" if rowids is not None else ""
-    parents = f"SELECT 1 FROM main.{quote(key.parent)} AS p WHERE"
-    statement = (
-        f"SELECT c.{rowid}, {names} FROM main.{quote(key.child)} AS c WHERE {given}{among}"
-        f" AND NOT EXISTS ({parents} {as_checked}) AND NOT EXISTS ({parents} {as_cascaded})"
-    )
+    statement = f"SELECT c.{rowid}, {names} FROM main.{quote(key.child)} AS c WHERE {given}{among}"
+    if _has_parent(connection, key):
+        parents = f"SELECT 1 FROM main.{quote(key.parent)} AS p WHERE"
+        statement += (
+            f" AND NOT EXISTS ({parents} {as_checked}) AND NOT EXISTS ({parents} {as_cascaded})"
+        )
     return sql.each(connection, statement, [sql.integers(rowids)] if rowids is not None else ())
+
+
+def _has_parent(connection: apsw.Connection, key: ForeignKey) -> bool:
+    """Whether the parent is a table with these columns. SQLite lets a key name what is not there,
+    and lets a parent be dropped; then every row that names one is without it."""
+    if not schema.is_table(connection, key.parent):
+        return False
+    columns = "SELECT name FROM pragma_table_xinfo(?)"
+    found = {fold(name) for (name,) in sql.rows(connection, columns, (key.parent,))}
+    return found.issuperset(map(fold, key.parent_columns))
 
 
 def _keys_gone(

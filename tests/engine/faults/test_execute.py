@@ -334,6 +334,15 @@ STORIES: dict[str, list[Step]] = {
         "DELETE FROM p WHERE id = 1",
         "DROP TABLE c; DROP TABLE p",
     ),
+    "C33 a parent that goes": running(
+        "CREATE TABLE p(id INTEGER PRIMARY KEY, u UNIQUE)",
+        "CREATE TABLE c(u REFERENCES p(u) ON DELETE CASCADE ON UPDATE CASCADE)",
+        "INSERT INTO p VALUES (1, 1), (2, 2); INSERT INTO c VALUES (1), (2), (NULL)",
+        "DROP TABLE p",
+        "CREATE VIEW p AS SELECT * FROM nosuch",
+        "DROP VIEW p; CREATE TABLE p(id INTEGER PRIMARY KEY)",
+        "DROP TABLE p",
+    ),
 }
 
 
@@ -379,6 +388,20 @@ def test_c32_a_computed_column_is_not_written(memory: StructuredMemory, column: 
         memory.execute(f"UPDATE g SET {column} = 5")
     with refused(memory, InvalidCall):
         memory.execute("ALTER TABLE g ADD COLUMN g2 AS (a) STORED")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE z(a, g AS (g))",
+        "CREATE TABLE z(a, g AS (h), h AS (i + a), i AS (g))",
+        "ALTER TABLE t ADD COLUMN g AS (g)",
+    ],
+)
+def test_c32_a_column_is_not_computed_from_itself(things: StructuredMemory, text: str) -> None:
+    """W7: SQLite makes such a table, and reads no row of it."""
+    with refused(things, InvalidCall, match="loop"):
+        things.execute(text)
 
 
 def test_c24_a_column_that_a_rule_needs_is_not_dropped(memory: StructuredMemory) -> None:
