@@ -10,6 +10,7 @@ from structmem.tools import ApprovalRequest, Approvals, MemoryTool, ToolResult
 from .conftest import Tools, Unharmed, error_of, tools_of
 
 ADA = {"table": "people", "where": "name = ?", "params": ["Ada"], "reason": "She asked."}
+BOTH = 'Rows: 2\n- "name": "Ada", "age": 36\n- "name": "Bob", "age": 41'
 
 
 def request_of(tool: MemoryTool, arguments: Any) -> ApprovalRequest:
@@ -217,8 +218,7 @@ def test_every_operation_can_be_shown(tools: Tools, unharmed: Unharmed) -> None:
         ),
         "drop_table": (
             {"table": "people"},
-            'Drop the table "people" with all its rows.\nRows: 2\n- "name": "Ada", "age": 36\n'
-            '- "name": "Bob", "age": 41',
+            f'Drop the table "people" with all its rows.\n{BOTH}',
         ),
     }
     for operation, (arguments, text) in shown.items():
