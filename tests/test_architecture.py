@@ -70,6 +70,8 @@ IMPURE_CALLS: Final = frozenset(
 
 # What a model or a person is handed stands on the public face, as any user of the packages does.
 TOOLS: Final = ("structmem.tools",)
+ADAPTERS: Final = ("structmem.adapters",)
+HARNESSES: Final = {"structmem.adapters.pydantic_ai": "pydantic_ai"}
 COMMAND_LINE: Final = ("structmem.cli", "structmem.__main__")
 REPLICATION_COMMANDS: Final = ("structmem_replicator.cli", "structmem_replicator.demo")
 TERMINAL: Final = frozenset(["click", "rich"])
@@ -174,7 +176,7 @@ def test_the_journal_calls_nothing_that_reaches_outside() -> None:
 
 def test_the_engine_imports_the_journal_apsw_and_msgspec() -> None:
     """No network, no replicator, no harness, and only the journal's public face."""
-    edge = (*TOOLS, *COMMAND_LINE)
+    edge = (*TOOLS, *ADAPTERS, *COMMAND_LINE)
     core = [found for found in imports("structmem") if not lies_in(found.module, edge)]
 
     def may(found: Import) -> bool:
@@ -199,6 +201,19 @@ def test_the_tools_stand_on_the_public_face() -> None:
         return found.top in sys.stdlib_module_names | {"msgspec"}
 
     assert_none([found for found in edge if not may(found)], "the tools use the public face")
+
+
+def test_an_adapter_imports_the_tools_and_its_one_harness() -> None:
+    """And no other adapter, so that each works without the packages of the others."""
+    edge = [found for found in imports("structmem") if lies_in(found.module, ADAPTERS)]
+
+    def may(found: Import) -> bool:
+        if found.top == "structmem":
+            return lies_in(found.whole, TOOLS) or is_public(found)
+        harness = HARNESSES.get(found.module)
+        return found.top in sys.stdlib_module_names or found.top == harness
+
+    assert_none([found for found in edge if not may(found)], "an adapter knows one harness")
 
 
 def test_the_command_line_stands_on_the_public_face() -> None:
