@@ -30,7 +30,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from structmem import AsyncStructuredMemory, InvalidCall, NobodyToAsk, StructuredMemory
+from structmem import AsyncStructuredMemory, InvalidCall, StructuredMemory
 from structmem.tools import (
     ApprovalRequest,
     Level,
@@ -40,8 +40,9 @@ from structmem.tools import (
     call_id_of,
     instructions,
     memory_tools,
+    nobody_to_ask,
+    read_arguments,
 )
-from structmem.tools.arguments import read_arguments
 
 __all__ = ["MemoryToolset"]
 
@@ -173,7 +174,8 @@ class MemoryToolset(AbstractToolset[AgentDepsT], Generic[AgentDepsT]):
         """Raises `ApprovalRequired` with what the call would touch, or `ToolFailed` if nobody is
         there to be asked or the call cannot succeed."""
         if not self._somebody_answers(ctx):
-            raise ToolFailed(ToolResult.of_error(_nobody_to_ask(tool)).text)
+            refusal = nobody_to_ask(tool.name, "in this run nobody can be asked")
+            raise ToolFailed(ToolResult.of_error(refusal).text)
         request = await tool.arequest(_sent(tool_args))
         if isinstance(request, ToolResult):
             raise ToolFailed(request.text)
@@ -285,13 +287,6 @@ def _key(ctx: RunContext[Any], tool_args: dict[str, Any]) -> str | None:
 
 def _named(who: Named[AgentDepsT], ctx: RunContext[AgentDepsT]) -> str | None:
     return who(ctx) if callable(who) else who
-
-
-def _nobody_to_ask(tool: MemoryTool) -> NobodyToAsk:
-    return NobodyToAsk(
-        f"{tool.name} needs a person's approval, and in this run nobody can be asked.",
-        hint="Go on without, and say what is left to approve.",
-    )
 
 
 def _handles_deferred_calls(ctx: RunContext[Any]) -> bool:

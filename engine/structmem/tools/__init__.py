@@ -3,7 +3,8 @@
 Nothing here knows a harness. `structmem.adapters` has the doors to those.
 """
 
-from structmem.tools.approvals import ApprovalRequest, Approvals
+from structmem.tools.approvals import ApprovalRequest, Approvals, declined, nobody_to_ask, timed_out
+from structmem.tools.arguments import Arguments, read_arguments
 from structmem.tools.granting import (
     OPERATIONS,
     READS,
@@ -20,14 +21,19 @@ __all__ = [
     "READS",
     "ApprovalRequest",
     "Approvals",
+    "Arguments",
     "Level",
     "MemoryTool",
     "ToolDefinition",
     "ToolResult",
     "ainstructions",
     "call_id_of",
+    "declined",
     "instructions",
     "memory_tools",
+    "nobody_to_ask",
+    "read_arguments",
     "rules",
+    "timed_out",
     "tool_definitions",
 ]

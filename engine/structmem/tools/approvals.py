@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from structmem import ApprovalTimedOut, ApprovalVoid
+from structmem import ApprovalTimedOut, ApprovalVoid, Declined, NobodyToAsk
 from structmem.tools.arguments import Arguments, digest_of, read_arguments
 from structmem.tools.json_values import to_json
 from structmem.tools.operations import Input, Sight
@@ -28,6 +28,7 @@ _WAITING_MAX: Final = 1_000
 answers does not fill the memory of the process."""
 
 _ASK_AGAIN: Final = "Call the tool again; a person is then asked anew."
+_GO_ON: Final = "Go on without, and say what is left to approve."
 
 
 class ApprovalRequest(Struct, frozen=True):
@@ -150,8 +151,24 @@ def outdated(what: str) -> ApprovalVoid:
     return ApprovalVoid(f"Since this was approved, things changed. {what}", hint=_ASK_AGAIN)
 
 
+def declined(tool: str) -> Declined:
+    """A person said no to a call of `tool`."""
+    return Declined(
+        f"A person declined this call of {tool}. Nothing was changed.",
+        hint="Do not try the same again; ask the user what they want instead.",
+    )
+
+
+def nobody_to_ask(tool: str, why: str) -> NobodyToAsk:
+    """There is no way to ask about a call of `tool`; `why`, as the rest of a sentence."""
+    return NobodyToAsk(
+        f"{tool} needs a person's approval, and {why}. Nothing was changed.", hint=_GO_ON
+    )
+
+
 def timed_out(seconds: float) -> ApprovalTimedOut:
+    """A person was asked, and gave no answer for so long."""
     return ApprovalTimedOut(
         f"A person was asked, and did not answer within {seconds:g} seconds. Nothing was changed.",
-        hint="Go on without, and say what is left to approve.",
+        hint=_GO_ON,
     )
