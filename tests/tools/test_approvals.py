@@ -174,6 +174,7 @@ def test_a_request_of_another_tool_is_no_approval(
         ("drop_table", {"table": "nope"}, "no_such_table"),
         ("add_column", {"table": "nope", "column": {"name": "a"}}, "no_such_table"),
         ("create_index", {"table": "people", "columns": ["b`c"]}, "no_such_column"),
+        ("undo", {"opId": "op_1"}, "cannot_undo"),
     ],
 )
 def test_nobody_is_asked_about_what_must_fail(

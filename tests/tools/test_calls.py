@@ -189,6 +189,13 @@ def test_history_and_log_come_in_pages(tools: Tools, people: StructuredMemory) -
     assert [each["op"] for each in of] == ["op_2"]
 
 
+def test_a_long_reason_does_not_hide_what_follows(tools: Tools, people: StructuredMemory) -> None:
+    people.insert("people", {"name": "Eve"}, reason="because " * 2_000)
+    (latest, *older) = tools["history"].call({}).data["operations"]
+    assert latest["reason"].endswith("[…]") and len(latest["reason"]) < 600
+    assert [each["op"] for each in older] == ["op_2", "op_1"]
+
+
 def test_a_call_id_makes_a_call_safe_to_repeat(tools: Tools, people: StructuredMemory) -> None:
     """M8"""
     arguments = {"table": "people", "rows": [{"name": "Eve"}]}

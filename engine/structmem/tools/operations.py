@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypedDict, ca
 
 from msgspec import Meta, Struct
 
-from structmem import Column, NothingToUndo, Preview, WriteResult
+from structmem import CannotUndo, Column, NothingToUndo, Preview, WriteResult
 from structmem.tools import shapes
 from structmem.tools.json_values import from_json
 from structmem.tools.schemas import schema_of
@@ -483,8 +483,14 @@ class Undo(Writes, frozen=True):
         standing = memory.history(1)
         if not standing:
             raise NothingToUndo("No operation stands that could be undone.")
-        told = shapes.in_words(standing[0])
-        return Sight(notes=[f"The latest is {told}"], binds={"op_id": standing[0].op_id})
+        latest = standing[0]
+        if self.op_id not in (None, latest.op_id):
+            raise CannotUndo(
+                f"{self.op_id} is not the latest operation that stands: {latest.op_id} is.",
+                hint=f"Undo that one first; `revert_to` undoes all after {self.op_id} at once.",
+            )
+        notes = [f"The latest is {shapes.in_words(latest)}"]
+        return Sight(notes=notes, binds={"op_id": latest.op_id})
 
 
 class Redo(Writes, frozen=True):

@@ -21,6 +21,9 @@ from structmem_journal import Value
 ROWIDS_LISTED_MAX: Final = 100
 """Beyond this the first, the last and their count tell enough."""
 
+_REASON_CHARACTERS_MAX: Final = 500
+"""A list of operations is to be read at a glance, and one of them must not take all of its room."""
+
 _T = TypeVar("_T")
 _encode: Final = msgspec.json.encode
 
@@ -92,8 +95,12 @@ def of_operations(operations: Sequence[Operation], limit: int, bytes_max: int) -
 
 
 def _known(operation: dict[str, Any]) -> dict[str, Any]:
-    """Without what is not known; call ids are for programs."""
-    return {key: each for key, each in operation.items() if each is not None and key != "callId"}
+    """Without what is not known, and with the beginning of the reason; call ids are for programs."""
+    known = {key: each for key, each in operation.items() if each is not None and key != "callId"}
+    reason = known.get("reason", "")
+    if len(reason) > _REASON_CHARACTERS_MAX:
+        known["reason"] = f"{reason[:_REASON_CHARACTERS_MAX]} […]"
+    return known
 
 
 def in_words(operation: Operation) -> str:
