@@ -100,7 +100,6 @@ def test_the_data_is_json_for_a_program(tools: Tools) -> None:
             "INSERT INTO people VALUES ('Eve', 3)",
         ),
         ("undo", {}, "INSERT INTO people VALUES ('Eve', 3)"),
-        ("undo", {"opId": "op_2"}, "INSERT INTO people VALUES ('Eve', 3)"),
         ("drop_table", {"table": "people"}, "INSERT INTO people VALUES ('Eve', 3)"),
         ("revert_to", {"opId": "op_1"}, "INSERT INTO people VALUES ('Eve', 3)"),
     ],
@@ -117,6 +116,17 @@ def test_rows_that_changed_since_void_the_approval(
 
     again = request_of(tools[operation], arguments)
     assert not tools[operation].call(arguments, approved_by="ada", shown=again).is_error
+
+
+def test_an_operation_that_was_named_is_undone_or_none(
+    tools: Tools, people: StructuredMemory
+) -> None:
+    named = {"opId": "op_2"}
+    request = request_of(tools["undo"], named)
+    people.insert("people", {"name": "Eve"})
+    error = error_of(tools["undo"].call(named, approved_by="ada", shown=request))
+    assert error["code"] == "cannot_undo" and "op_3 is" in error["message"]
+    assert people.history()[0].op_id == "op_3"
 
 
 def test_a_redo_is_bound_to_the_latest_record(tools: Tools, people: StructuredMemory) -> None:

@@ -95,7 +95,7 @@ def of_operations(operations: Sequence[Operation], limit: int, bytes_max: int) -
 
 
 def _known(operation: dict[str, Any]) -> dict[str, Any]:
-    """Without what is not known, and with the beginning of the reason; call ids are for programs."""
+    """Without what is not known, and with a short reason; call ids are for programs."""
     known = {key: each for key, each in operation.items() if each is not None and key != "callId"}
     reason = known.get("reason", "")
     if len(reason) > _REASON_CHARACTERS_MAX:
