@@ -11,7 +11,7 @@ from typing import Any, cast
 import click
 
 from structmem import StructMemError
-from structmem.cli import output, reads, tables, writes
+from structmem.cli import mcp, output, reads, tables, writes
 from structmem.cli.options import json_is_wanted
 
 _ELSEWHERE = "structmem_replicator.cli"
@@ -48,6 +48,17 @@ def _commands_elsewhere() -> dict[str, click.Command]:
 def app() -> None:
     """Structured memory for AI agents: query and write it, see who changed what, take it back,
     verify, replicate."""
+
+
+@app.command(
+    "mcp",
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    short_help="Serve memories to an agent, over standard input and output (MCP).",
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def _mcp(arguments: tuple[str, ...]) -> None:  # pyright: ignore[reportUnusedFunction] # click has it
+    """Everything goes to the door, which has its own help and does not need this library."""
+    mcp.serve(arguments)
 
 
 for _command in (*reads.COMMANDS, *tables.COMMANDS, *writes.COMMANDS):

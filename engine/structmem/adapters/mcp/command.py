@@ -1,0 +1,233 @@
+"""`structmem mcp`: its arguments, and the process around the door.
+
+Rules: arguments are checked before anything is made. Standard output belongs to the protocol: it is
+moved aside, and whatever else prints there goes to standard error.
+"""
+
+import argparse
+import math
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from typing import Any, Final, NamedTuple, cast
+
+from structmem import InvalidCall
+from structmem.adapters.mcp.calls import Manner
+from structmem.adapters.mcp.door import Door
+from structmem.adapters.mcp.grants import Entry, permissions
+from structmem.adapters.mcp.memories import Bounds, Held, Memories
+from structmem.tools import Level
+
+_PREFIX: Final = re.compile(r"([A-Za-z0-9_-]+)=(.+)", re.DOTALL)
+_DEFAULT_PREFIX: Final = "db_"
+_SECONDS_MAX: Final = 86_400.0
+"""A day: whoever waits longer is not waiting any more."""
+
+_GRACE_S: Final = 1.0
+"""What a call that runs is given to end after a signal: clients kill a server two seconds after
+it."""
+
+
+class Named(NamedTuple):
+    """A memory of the command line."""
+
+    prefix: str
+    path: Path
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serve until the client leaves. The process's exit code; wrong arguments exit with 2."""
+    parser = _parser()
+    arguments = parser.parse_intermixed_args(argv)
+    try:
+        memories = _memories(arguments)
+    except (ValueError, InvalidCall) as error:
+        parser.error(str(error))
+    manner = Manner(arguments.ask_via, arguments.ask_timeout, arguments.actor, arguments.approver)
+    return _serve(memories, manner)
+
+
+# -- arguments -----------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="structmem mcp",
+        description="Serve memories to an agent over standard input and output (MCP). A model may "
+        "query and describe; everything else is granted by operation (insert, all memories) or "
+        "by tool (crm_insert, that memory).",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "memories",
+        nargs="+",
+        type=_named,
+        metavar="[PREFIX=]PATH",
+        help=f"a memory's file, which need not exist, and how its tools begin ({_DEFAULT_PREFIX})",
+    )
+    for level, meaning in _LEVELS.items():
+        parser.add_argument(f"--{level}", action="append", default=[], metavar="LIST", help=meaning)
+    parser.add_argument(
+        "--ask-via",
+        choices=["elicit", "host", "deny"],
+        default="elicit",
+        help="who decides what is asked: the user, through the client (elicit); the host, by its "
+        "own gate (host); nobody (deny)",
+    )
+    parser.add_argument(
+        "--ask-timeout",
+        type=_seconds,
+        default=300.0,
+        metavar="SECONDS",
+        help="how long an answer is waited for (300)",
+    )
+    parser.add_argument("--actor", metavar="NAME", help="who acts, for the journal (the client)")
+    parser.add_argument(
+        "--approver", metavar="NAME", help="who approves, for the journal (the user of the client)"
+    )
+    parser.add_argument("--read-only", action="store_true", help="offer what reads, and no more")
+    parser.add_argument("--max-rows", type=_count, metavar="N", help="rows of a result (200)")
+    parser.add_argument("--max-bytes", type=_count, metavar="N", help="bytes of a result (16384)")
+    parser.add_argument(
+        "--query-timeout", type=_seconds, metavar="SECONDS", help="how long a query may run (10)"
+    )
+    return parser
+
+
+_LEVELS: Final[dict[Level, str]] = {
+    "allow": "operations or tools that run at once, separated by commas",
+    "ask": "those that a person has to approve, call by call",
+    "deny": "those that are not offered",
+}
+
+
+def _named(text: str) -> Named:
+    found = _PREFIX.fullmatch(text)
+    prefix, path = found.groups() if found else (_DEFAULT_PREFIX, text)
+    if not Path(path).parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no directory {Path(path).parent}")
+    if Path(path).is_dir():
+        raise argparse.ArgumentTypeError(f"{path} is a directory, not a memory")
+    return Named(prefix, Path(path))
+
+
+def _seconds(text: str) -> float:
+    with suppress(ValueError):
+        seconds = float(text)
+        if math.isfinite(seconds) and 0 < seconds <= _SECONDS_MAX:
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, above 0 up to a day")
+
+
+def _count(text: str) -> int:
+    with suppress(ValueError):
+        count = int(text)
+        if count > 0:
+            return count
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+
+
+def _memories(arguments: argparse.Namespace) -> Memories:
+    named: list[Named] = arguments.memories
+    prefixes = [memory.prefix for memory in named]
+    for prefix in prefixes:
+        if prefixes.count(prefix) > 1:
+            raise ValueError(f"two memories have the prefix {prefix}; write PREFIX=PATH")
+    granted = permissions(prefixes, _entries(arguments))
+    options = _given(read_only=arguments.read_only, query_timeout=arguments.query_timeout)
+    bounds = cast("Bounds", _given(max_rows=arguments.max_rows, max_bytes=arguments.max_bytes))
+    return Memories(
+        [
+            Held(
+                memory.path,
+                prefix=memory.prefix,
+                permissions=granted[memory.prefix],
+                options=options,
+                bounds=bounds,
+            )
+            for memory in named
+        ]
+    )
+
+
+def _entries(arguments: argparse.Namespace) -> Iterator[Entry]:
+    for level in _LEVELS:
+        for listed in getattr(arguments, level):
+            yield from (Entry(level, name.strip()) for name in listed.split(",") if name.strip())
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """Those that were given, so that the others keep the defaults of whom they go to."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+# -- the process ---------------------------------------------------------------------------------
+
+
+def _serve(memories: Memories, manner: Manner) -> int:
+    output = Output(_standard_output(), _end_process)
+    door = Door(memories, manner, output.send)
+    try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        door.serve(_lines())
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if not door.abandon(seconds=_GRACE_S):
+            os._exit(0)  # SQLite runs in that thread, and an open transaction is never committed
+    memories.close()
+    return 0
+
+
+def _lines() -> Iterator[bytes]:
+    """Lines of standard input, of any length."""
+    with open(0, "rb", closefd=False) as stream:  # a descriptor has no path
+        yield from stream
+
+
+def _standard_output() -> FileIO:
+    """The stream of the protocol. Descriptor 1 leads to standard error from now on, if there is
+    one."""
+    stream = FileIO(os.dup(1), "w")
+    try:
+        os.dup2(2, 1)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return stream
+
+
+def _end_process() -> None:
+    """End the loop as a signal does: it may be waiting for a line that will never come."""
+    main_thread = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main_thread is not None:
+        signal.pthread_kill(main_thread, signal.SIGTERM)
+    else:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Output:
+    """Lines to the client, from any thread, each whole. `gone` is called when nobody reads them."""
+
+    def __init__(self, stream: FileIO, gone: Callable[[], None]) -> None:
+        self._stream = stream
+        self._gone = gone
+        self._is_open = True
+        self._lock = threading.Lock()
+
+    def send(self, line: bytes) -> None:
+        """Write a line. Does nothing once the client is gone."""
+        with self._lock:
+            if not self._is_open:
+                return
+            try:
+                left = memoryview(line)
+                while left:
+                    left = left[self._stream.write(left) :]
+            except OSError:
+                self._is_open = False
+                self._gone()
