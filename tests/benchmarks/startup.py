@@ -1,7 +1,7 @@
 """How long a client waits for the first answer of a server: `python -m tests.benchmarks.startup`.
 
-Our door and the official SDK's server, both over standard input and output, by turns. The time is from
-the start of the process to its whole first line, which answers `server/discover`.
+Our door and the official SDK's server, both over standard input and output, by turns. The time is
+from the start of the process to its whole first line, which answers `server/discover`.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import Final
 
 _ROW: Final = "{:32} {:>10} {:>10} {:>10}"
 
-_META: Final = {
+_META: Final[dict[str, object]] = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }

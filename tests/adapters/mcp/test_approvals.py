@@ -1,5 +1,5 @@
-"""An operation at level `ask` runs after a person's yes to exactly this call, and says why if it does
-not (S2)."""
+"""An operation at level `ask` runs after a person's yes to exactly this call, and says why if it
+does not (S2)."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -63,7 +63,10 @@ def test_a_yes_runs_the_call_and_is_recorded(path: Path, memory: StructuredMemor
         wire.answer(question, YES)
         assert content(outcome(wire, call))["rowsChanged"] == 1
     assert names(memory) == ["Alan", "Grace"]
-    assert (memory.history(1)[0].actor, memory.history(1)[0].approved_by) == ("liner", "user of liner")
+    assert (memory.history(1)[0].actor, memory.history(1)[0].approved_by) == (
+        "liner",
+        "user of liner",
+    )
 
 
 def test_the_question_shows_what_would_be_done(path: Path) -> None:
@@ -395,6 +398,6 @@ def test_a_client_is_told_that_its_user_is_asked(path: Path) -> None:
     """S2: by the request's own envelope, in that era."""
     with served(path, "--ask", "delete") as wire:
         wire.greet(FORM)
-        assert "asked to approve" in description(wire, "db_delete")
-        assert "asked to approve" in description(wire, "db_delete", envelope(FORM))
+        assert "user is asked" in description(wire, "db_delete")
+        assert "user is asked" in description(wire, "db_delete", envelope(FORM))
         assert "refused" in description(wire, "db_delete", envelope())

@@ -24,8 +24,7 @@ def test_a_version_of_the_handshake_is_spoken(tmp_path: Path, version: str) -> N
         assert result["protocolVersion"] == version
         assert result["capabilities"] == {"tools": {}}
         assert result["serverInfo"] == SERVER
-        assert "db_insert" in result["instructions"]
-        assert "db_update" not in result["instructions"]
+        assert "db_query" in result["instructions"]
 
 
 @pytest.mark.parametrize("version", ["1999-01-01", "2026-07-28", "2099-01-01", ""])
@@ -54,7 +53,7 @@ def test_results_of_the_envelope_era_say_that_they_are_complete(tmp_path: Path) 
         discovered = wire.ask("server/discover", meta)["result"]
         assert discovered["supportedVersions"] == ["2026-07-28"]
         assert discovered["capabilities"] == {"tools": {}}
-        assert "db_insert" in discovered["instructions"]
+        assert "db_query" in discovered["instructions"]
         listed = wire.ask("tools/list", meta)["result"]
         for result in (discovered, listed):
             assert (result["ttlMs"], result["cacheScope"]) == (0, "private")
@@ -65,7 +64,8 @@ def test_results_of_the_envelope_era_say_that_they_are_complete(tmp_path: Path) 
 
 
 def test_a_client_that_gave_up_discovery_is_served_by_handshake(tmp_path: Path) -> None:
-    """S3: its `initialize` waits behind the `server/discover` that it does not wait for any more."""
+    """S3: its `initialize` waits behind the `server/discover` that it does not wait for any
+    more."""
     with served(tmp_path / "crm.db", "--ask", "create_table") as wire:
         discovery = wire.send("server/discover", {"_meta": envelope()})
         handshake = wire.send(

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.mcp.wire import Wire, envelope, served
+from tests.adapters.mcp.wire import Json, Wire, envelope, served
+
+
+def line(method: str, params: Json, *, id: int | None = 1) -> bytes:
+    known = {} if id is None else {"id": id}
+    return json.dumps({"jsonrpc": "2.0", "method": method, "params": params} | known).encode()
+
 
 REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -15,7 +21,7 @@ WRONG: dict[str, tuple[bytes, int, int | str | None]] = {
     "half of it": (b'{"jsonrpc": "2.0", "id": 1', -32700, None),
     "half an array": (b"[1,", -32700, None),
     "invalid UTF-8": (b'{"jsonrpc": "2.0", "id": 1, "method": "\xff"}', -32700, None),
-    "invalid UTF-8 inside": (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"\xc3"}}', -32700, None),
+    "invalid UTF-8 inside": (b'{"jsonrpc":"2.0","id":1,"params":{"a":"\xc3"}}', -32700, None),
     "a NUL": (b"\0", -32700, None),
     "NaN": (b'{"jsonrpc": "2.0", "id": NaN, "method": "ping"}', -32700, None),
     "too deep": (b"[" * 200_000, -32700, None),
@@ -36,34 +42,27 @@ WRONG: dict[str, tuple[bytes, int, int | str | None]] = {
     "an unknown method": (b'{"jsonrpc": "2.0", "id": 1, "method": "resources/list"}', -32601, 1),
     "parameters in an array": (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', -32602, 1),
     "no tool": (b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}', -32602, 1),
-    "a tool that is a number": (
-        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":5}}', -32602, 1
-    ),
+    "a tool that is a number": (line("tools/call", {"name": 5}), -32602, 1),
     "an answer that is none": (
-        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"db_query",'
-        b'"inputResponses":{"approve":{"action":"maybe"}}}}', -32602, 1
+        line("tools/call", {"name": "x", "inputResponses": {"approve": {"action": "maybe"}}}),
+        -32602,
+        1,
     ),
-    "no version in the handshake": (
-        b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"capabilities":{}}}', -32602, 1
-    ),
-    "discovery without envelope": (b'{"jsonrpc":"2.0","id":1,"method":"server/discover"}', -32602, 1),
+    "no version in the handshake": (line("initialize", {"capabilities": {}}), -32602, 1),
+    "discovery without envelope": (line("server/discover", {}), -32602, 1),
 }
 
 UNANSWERED: dict[str, bytes] = {
     "nothing": b"",
     "spaces": b"  \t\r",
     "a notification": b'{"jsonrpc": "2.0", "method": "notifications/initialized"}',
-    "an unknown notification": b'{"jsonrpc": "2.0", "method": "notifications/x", "params": [1]}',
+    "an unknown one": b'{"jsonrpc": "2.0", "method": "notifications/x", "params": [1]}',
     "a call without id": b'{"jsonrpc":"2.0","method":"tools/call","params":{"name":"db_query"}}',
     "an answer to no question": b'{"jsonrpc": "2.0", "id": 77, "result": {}}',
-    "an error for no question": b'{"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": ""}}',
-    "a cancellation of nothing": (
-        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}'
-    ),
-    "a cancellation without id": b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{}}',
-    "a cancellation by an object": (
-        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}'
-    ),
+    "an error for no question": b'{"jsonrpc": "2.0", "id": "x", "error": {"code": 1}}',
+    "a cancellation of nothing": line("notifications/cancelled", {"requestId": 99}, id=None),
+    "a cancellation without id": line("notifications/cancelled", {}, id=None),
+    "a cancellation by an object": line("notifications/cancelled", {"requestId": {}}, id=None),
 }
 
 
@@ -81,8 +80,8 @@ def wire(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_line_gets_its_error(wire: Wire, case: str) -> None:
     """S3"""
-    line, code, request_id = WRONG[case]
-    wire.send_line(line)
+    wrong, code, request_id = WRONG[case]
+    wire.send_line(wrong)
     answer = wire.receive()
     assert (answer["jsonrpc"], answer["id"], answer["error"]["code"]) == ("2.0", request_id, code)
     assert answer["error"]["message"]
@@ -132,8 +131,16 @@ def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("meta", "code", "data"),
     [
-        (envelope(version="2031-01-01"), -32022, {"supported": ["2026-07-28"], "requested": "2031-01-01"}),
-        (envelope(version="2025-11-25"), -32022, {"supported": ["2026-07-28"], "requested": "2025-11-25"}),
+        (
+            envelope(version="2031-01-01"),
+            -32022,
+            {"supported": ["2026-07-28"], "requested": "2031-01-01"},
+        ),
+        (
+            envelope(version="2025-11-25"),
+            -32022,
+            {"supported": ["2026-07-28"], "requested": "2025-11-25"},
+        ),
         ({"io.modelcontextprotocol/protocolVersion": "2026-07-28"}, -32602, None),
         ({"io.modelcontextprotocol/protocolVersion": 5}, -32602, None),
         ({"io.modelcontextprotocol/protocolVersion": None}, -32602, None),

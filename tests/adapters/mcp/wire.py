@@ -1,10 +1,11 @@
-"""A client made of lines: it can send what a well-behaved one cannot, and sees all that is answered."""
+"""A client made of lines: it can send what a well-behaved one cannot, and sees all that is
+answered."""
 
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,9 @@ CLIENT: Final = "io.modelcontextprotocol/clientInfo"
 FORM: Final[dict[str, Any]] = {"elicitation": {"form": {}}}
 """What a client declares that can show its user a form."""
 
-ENDLESS: Final = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+ENDLESS: Final = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+)
 
 Json = dict[str, Any]
 
@@ -28,7 +31,11 @@ def command(*arguments: str | Path) -> list[str]:
 
 def envelope(capabilities: Json | None = None, *, version: str = "2026-07-28") -> Json:
     """`_meta` of a request of the envelope era."""
-    return {VERSION: version, CAPABILITIES: capabilities or {}, CLIENT: {"name": "liner", "version": "1"}}
+    return {
+        VERSION: version,
+        CAPABILITIES: capabilities or {},
+        CLIENT: {"name": "liner", "version": "1"},
+    }
 
 
 class Wire:
@@ -104,8 +111,9 @@ class Wire:
 
 
 @contextmanager
-def served(*arguments: str | Path) -> Iterator[Wire]:
-    """A server with these arguments. It must end by itself, with nothing unsaid, when its input ends."""
+def served(*arguments: str | Path) -> Generator[Wire]:
+    """A server with these arguments. It must end by itself, with nothing unsaid, when its input
+    ends."""
     wire = Wire(*arguments)
     try:
         yield wire
