@@ -19,7 +19,7 @@ from pydantic_ai import (
     ToolDefinition,
     ToolDenied,
 )
-from pydantic_ai.capabilities import HandleDeferredToolCalls
+from pydantic_ai.capabilities import HandleDeferredToolCalls, ReinjectSystemPrompt
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -352,6 +352,25 @@ def test_an_application_says_that_a_run_can_pause(memory: StructuredMemory) -> N
     toolset = Toolset(memory, permissions=ALL, can_ask=lambda ctx: True)
     agent = agent_of(toolset, [call("db_delete", DELETE)], output_type=str)
     assert asked(run(agent, output_type=PAUSING)).approvals
+
+
+@pytest.mark.parametrize("handles", [True, False])
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_a_capability_is_asked_if_it_answers(
+    memory: StructuredMemory, handles: bool, is_wrapped: bool
+) -> None:
+    """S2: also one within another; any other kind of capability is nobody to ask."""
+    handler = inline(lambda requests: requests.build_results(approve_all=True))
+    capability = handler if handles else ReinjectSystemPrompt[Any]()
+    agent = agent_of(
+        Toolset(memory, permissions=ALL),
+        [call("db_delete", DELETE)],
+        output_type=str,
+        capabilities=[capability.prefix_tools("other") if is_wrapped else capability],
+    )
+    (answer,) = answers(run(agent))
+    assert answer.outcome == ("success" if handles else "failed")
+    assert len(emails(memory)) == (1 if handles else 2)
 
 
 @pytest.mark.parametrize(
@@ -770,6 +789,7 @@ def test_a_provider_gets_schemas_in_which_a_row_can_be_written(
     assert is_free(sent["db_update"].parameters_json_schema["properties"]["set"])
     column = sent["db_create_table"].parameters_json_schema["properties"]["columns"]["items"]
     assert {"name", "type", "notNull", "primaryKey"} <= column["properties"].keys()
+    assert definitions(toolset) == plain, "what one provider gets changes nothing for the next"
 
 
 def is_free(schema: dict[str, Any]) -> bool:

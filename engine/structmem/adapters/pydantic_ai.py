@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, NoReturn, TypeAlias, cast, get_args
 
 try:
     from pydantic_ai import DeferredToolRequests, RunContext, ToolDefinition
-    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.capabilities import AbstractCapability, CombinedCapability, WrapperCapability
     from pydantic_ai.exceptions import ApprovalRequired, ToolFailed
     from pydantic_ai.tools import AgentDepsT
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
@@ -184,7 +184,8 @@ class MemoryToolset(AbstractToolset[AgentDepsT], Generic[AgentDepsT]):
 
     def _somebody_answers(self, ctx: RunContext[AgentDepsT]) -> bool:
         if self._can_ask is None:
-            return _handles_deferred_calls(ctx) or _pauses(ctx)
+            root = ctx.root_capability
+            return (root is not None and _answers(root)) or _pauses(ctx)
         return self._can_ask(ctx) if callable(self._can_ask) else self._can_ask
 
     def _approver_in(self, ctx: RunContext[AgentDepsT]) -> str:
@@ -289,13 +290,17 @@ def _named(who: Named[AgentDepsT], ctx: RunContext[AgentDepsT]) -> str | None:
     return who(ctx) if callable(who) else who
 
 
-def _handles_deferred_calls(ctx: RunContext[Any]) -> bool:
-    """Whether a capability answers deferred calls while the run goes on."""
-    found: list[AbstractCapability[Any]] = []
-    if ctx.root_capability is not None:
-        ctx.root_capability.apply(found.append)
-    nothing = AbstractCapability.handle_deferred_tool_calls
-    return any(type(each).handle_deferred_tool_calls is not nothing for each in found)
+def _answers(capability: AbstractCapability[Any]) -> bool:
+    """Whether it may answer deferred calls while the run goes on: whether it, or one that it is
+    made of, has a method of its own for that."""
+    own = type(capability).handle_deferred_tool_calls
+    match capability:
+        case CombinedCapability():
+            return any(map(_answers, capability.capabilities))
+        case WrapperCapability() if own is WrapperCapability.handle_deferred_tool_calls:
+            return _answers(capability.wrapped)
+        case _:
+            return own is not AbstractCapability.handle_deferred_tool_calls
 
 
 def _pauses(ctx: RunContext[Any]) -> bool:
