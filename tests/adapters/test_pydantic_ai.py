@@ -426,6 +426,16 @@ def test_a_grant_given_twice_is_carried_out_once(memory: StructuredMemory) -> No
     assert emails(memory) == ["ada@example.com", "barbara@example.com"]
 
 
+def test_what_was_shown_binds_no_call_that_was_carried_out(memory: StructuredMemory) -> None:
+    """S2, M8: the table that was shown is gone, and that is what the grant was for."""
+    toolset = Toolset(memory, permissions={"drop_table": "ask"})
+    agent = agent_of(toolset, [call("db_drop_table", {"table": "people"})])
+    paused = run(agent)
+    once, twice = resumed(agent, paused), resumed(agent, paused)
+    assert cast("Any", answers(once)[0].content)["op"] == memory.history(1)[0].op_id
+    assert cast("Any", answers(twice)[0].content)["repeated"] is True
+
+
 def test_arguments_that_the_approver_edited_are_approved(memory: StructuredMemory) -> None:
     """S2."""
     agent = agent_of(Toolset(memory, permissions=ALL), [call("db_delete", DELETE)])
@@ -480,7 +490,6 @@ def test_questions_without_answer_are_given_up_in_the_end(
 
 def test_a_hook_that_skips_validation_does_not_skip_the_question(memory: StructuredMemory) -> None:
     """S2: the toolset asks by itself when it is called without a grant."""
-    toolset = Toolset(memory, permissions=ALL)
 
     class Careless(MemoryToolset[Any]):
         async def get_tools(self, ctx: RunContext[Any]) -> Any:
@@ -492,7 +501,6 @@ def test_a_hook_that_skips_validation_does_not_skip_the_question(memory: Structu
 
     paused = run(agent_of(Careless(memory, permissions=ALL), [call("db_delete", DELETE)]))
     assert asked(paused).metadata["call_1"]["approval"]["rowsMatched"] == 1
-    assert toolset.id is None
     assert len(emails(memory)) == 2
 
 
