@@ -170,17 +170,17 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _serve(memories: Memories, manner: Manner) -> int:
-    output = Output(_standard_output(), _end_process)
-    door = Door(memories, manner, output.send)
-    try:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        door.serve(_lines())
-    except KeyboardInterrupt:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        if not door.abandon(seconds=_GRACE_S):
-            os._exit(0)  # SQLite runs in that thread, and an open transaction is never committed
-    memories.close()
+    with _standard_output() as stream:
+        door = Door(memories, manner, Output(stream, _end_process).send)
+        try:
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            door.serve(_lines())
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            if not door.abandon(seconds=_GRACE_S):
+                os._exit(0)  # SQLite runs in that thread; what it has not committed is not stored
+        memories.close()
     return 0
 
 
@@ -228,6 +228,6 @@ class Output:
                 left = memoryview(line)
                 while left:
                     left = left[self._stream.write(left) :]
-            except OSError:
+            except (OSError, ValueError):  # nobody reads; or the process ends
                 self._is_open = False
                 self._gone()

@@ -1,0 +1,160 @@
+"""The arguments of `structmem mcp`, and how it starts (S4)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from structmem import Column, StructuredMemory
+from structmem.adapters.mcp.grants import Entry, permissions
+from structmem.cli.app import app
+from tests.adapters.mcp.wire import Json, command, content, served
+
+WRONG: dict[str, tuple[list[str], str]] = {
+    "no memory": ([], "PATH"),
+    "no directory": (["nowhere/crm.db"], "there is no directory nowhere"),
+    "a directory": (["."], "is a directory"),
+    "an unknown operation": (["crm.db", "--allow", "inser"], "no tool 'inser'"),
+    "an unknown tool": (["crm_=crm.db", "--deny", "db_insert"], "no tool 'db_insert'"),
+    "two levels": (
+        ["crm.db", "--allow", "insert", "--ask", "insert"],
+        "insert is given two levels",
+    ),
+    "two memories, one prefix": (["a.db", "b.db"], "two memories have the prefix db_"),
+    "an odd prefix": ([f"{'x' * 60}=crm.db"], "not a tool name"),
+    "an unknown way to ask": (["crm.db", "--ask-via", "mail"], "invalid choice"),
+    "no time": (["crm.db", "--ask-timeout", "0"], "'0' is not a number of seconds"),
+    "endless time": (["crm.db", "--query-timeout", "inf"], "'inf' is not a number of seconds"),
+    "no rows": (["crm.db", "--max-rows", "0"], "'0' is not a whole number above 0"),
+    "half a byte": (["crm.db", "--max-bytes", "0.5"], "'0.5' is not a whole number above 0"),
+    "an unknown option": (["crm.db", "--alow", "insert"], "--alow"),
+    "a shortened option": (["crm.db", "--all", "insert"], "--all"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_arguments_end_it_before_anything_is_made(tmp_path: Path, case: str) -> None:
+    """S4: exit code 2, the reason on standard error."""
+    arguments, reason = WRONG[case]
+    done = subprocess.run(command(*arguments), cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert reason in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def tools(*arguments: str | Path) -> list[str]:
+    with served(*arguments) as wire:
+        wire.greet()
+        return [tool["name"] for tool in wire.ask("tools/list")["result"]["tools"]]
+
+
+def test_grants_may_be_given_in_pieces(tmp_path: Path) -> None:
+    """S1: lists, repeated options, spaces; options and memories in any order."""
+    (a, b) = (f"a-={tmp_path / 'x=y.db'}", f"b-={tmp_path / 'b.db'}")
+    found = tools("--allow", "insert, undo", a, "--allow=update", "--deny", "describe,b-undo,", b)
+    assert found == [
+        *("a-query", "a-insert", "a-update", "a-undo"),
+        *("b-query", "b-insert", "b-update"),
+    ]
+
+
+def test_a_path_with_an_equals_sign_is_a_path(tmp_path: Path) -> None:
+    """S4: only what can be a prefix is one."""
+    with served(f"{tmp_path}/a=b.db", "--allow", "create_table") as wire:
+        arguments: Json = {"table": "t", "columns": [{"name": "a"}]}
+        assert content(wire.call("db_create_table", arguments))["op"] == "op_1"
+    assert (tmp_path / "a=b.db").exists()
+
+
+def test_a_tool_wins_over_its_operation() -> None:
+    """S1: whichever is the stricter, in whichever order."""
+    entries = [Entry("deny", "a_insert"), Entry("allow", "insert"), Entry("ask", "b_undo")]
+    for order in (entries, entries[::-1]):
+        assert permissions(["a_", "b_"], order) == {
+            "a_": {"insert": "deny"},
+            "b_": {"insert": "allow", "undo": "ask"},
+        }
+
+
+def test_a_level_may_be_repeated_and_not_contradicted() -> None:
+    """S1"""
+    assert permissions(["a_"], [Entry("ask", "undo")] * 2) == {"a_": {"undo": "ask"}}
+    with pytest.raises(ValueError, match="a_undo is given two levels: ask and deny"):
+        permissions(["a_"], [Entry("ask", "a_undo"), Entry("deny", "a_undo")])
+
+
+def test_a_memory_in_memory_is_one_too(tmp_path: Path) -> None:
+    """M1"""
+    with served(":memory:", "--allow", "create_table") as wire:
+        wire.greet()
+        made = wire.call("db_create_table", {"table": "t", "columns": [{"name": "a"}]})
+        assert content(made)["op"] == "op_1"
+
+
+def test_an_open_memory_lives_on_beside_it(tmp_path: Path) -> None:
+    """M4"""
+    with StructuredMemory(tmp_path / "crm.db") as memory:
+        memory.create_table("t", [Column("a")])
+        with served(tmp_path / "crm.db", "--allow", "insert") as wire:
+            wire.greet()
+            wire.call("db_insert", {"table": "t", "rows": [{"a": 1}]})
+        assert memory.query("SELECT a FROM t").scalar() == 1
+        memory.verify(deep=True)
+
+
+# -- the start -----------------------------------------------------------------------------------
+
+WITHOUT = """
+import sys
+sys.modules.update({name: None for name in %r})
+sys.argv = ["structmem", "mcp", sys.argv[1]]
+from structmem.cli import main
+main()
+"""
+PING = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
+
+
+def answer_without(modules: tuple[str, ...], path: Path, line: bytes) -> bytes:
+    """What a server says that cannot import these."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT % (modules,), str(path)],
+        input=line,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    return done.stdout
+
+
+def test_it_needs_no_extra(tmp_path: Path) -> None:
+    """S4"""
+    call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"db_describe"}}'
+    answer = answer_without(("click", "rich", "mcp", "nats"), tmp_path / "crm.db", call)
+    assert b'"isError":false' in answer
+
+
+@pytest.mark.parametrize("method", ["ping", "initialize", "server/discover"])
+def test_the_first_answer_needs_neither_sqlite_nor_asyncio(tmp_path: Path, method: str) -> None:
+    """S3: clients wait a second for it, and loading those takes longer than all the rest."""
+    line = {
+        "ping": PING,
+        "initialize": b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":'
+        b'{"protocolVersion":"2025-11-25","capabilities":{}}}',
+        "server/discover": b'{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":'
+        b'{"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
+        b'"io.modelcontextprotocol/clientCapabilities":{}}}}',
+    }[method]
+    answer = answer_without(("apsw", "asyncio", "click"), tmp_path / "crm.db", line)
+    assert answer.startswith(b'{"jsonrpc":"2.0","id":1,"result":{')
+
+
+def test_the_command_line_knows_it(tmp_path: Path) -> None:
+    """S4: in its list, and everything that follows goes to the door."""
+    assert "\n  mcp " in CliRunner().invoke(app, ["--help"]).stdout
+    refused = CliRunner().invoke(app, ["mcp", str(tmp_path / "no/crm.db"), "--allow", "insert"])
+    assert refused.exit_code == 2
+    assert "there is no directory" in refused.stderr
+    helped = CliRunner().invoke(app, ["mcp", "--help"])
+    assert "--ask-via" in helped.stdout
