@@ -14,16 +14,18 @@ from typing import Any, Literal
 
 from structmem import StructMemError
 from structmem.adapters.mcp import protocol
-from structmem.adapters.mcp.asking import (
-    cannot_ask,
-    check_approved,
-    no_answer_with_it,
-    question,
-)
+from structmem.adapters.mcp.asking import NO_WAY, answer_without_question, is_yes, question
 from structmem.adapters.mcp.memories import Memories
 from structmem.adapters.mcp.messages import Id
 from structmem.adapters.mcp.protocol import Client, ToolCall
-from structmem.tools import ApprovalRequest, Approvals, MemoryTool, ToolResult
+from structmem.tools import (
+    ApprovalRequest,
+    Approvals,
+    MemoryTool,
+    ToolResult,
+    declined,
+    nobody_to_ask,
+)
 
 AskVia = Literal["elicit", "host", "deny"]
 """Who decides about an operation at level `ask`: the user, asked by the client; the host, by
@@ -108,7 +110,7 @@ class Calls:
             case "elicit":
                 return self._elicit(call, tool)
             case "deny":
-                raise cannot_ask(tool.name)
+                raise nobody_to_ask(tool.name, NO_WAY)
 
     def _run(self, call: Call, tool: MemoryTool, *, shown: ApprovalRequest | None) -> ToolResult:
         return tool.call(
@@ -122,7 +124,7 @@ class Calls:
         if call.params.input_responses is not None or call.params.request_state is not None:
             return self._run(call, tool, shown=self._redeemed(call, tool))
         if not call.client.asks:
-            raise cannot_ask(tool.name)
+            raise nobody_to_ask(tool.name, NO_WAY)
         request = tool.request(call.params.text)
         if isinstance(request, ToolResult):
             return request
@@ -135,11 +137,12 @@ class Calls:
         """What the user approved. The token is gone afterwards, whatever they answered."""
         state, answers = call.params.request_state, call.params.input_responses
         if state is None:
-            raise no_answer_with_it(tool.name)
+            raise answer_without_question(tool.name)
         shown = self._approvals.redeem(state, tool.name, call.params.text)
         if answers is None or answers.approve is None:
-            raise no_answer_with_it(tool.name)
-        check_approved(tool.name, answers.approve)
+            raise answer_without_question(tool.name)
+        if not is_yes(answers.approve):
+            raise declined(tool.name)
         return shown
 
 

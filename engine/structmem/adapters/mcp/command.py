@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from structmem import InvalidCall
 from structmem.adapters.mcp.calls import Manner
@@ -176,12 +176,17 @@ def _serve(memories: Memories, manner: Manner) -> int:
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             door.serve(_lines())
         except KeyboardInterrupt:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, _end_at_once)
+            signal.signal(signal.SIGINT, _end_at_once)
             if not door.abandon(seconds=_GRACE_S):
-                os._exit(0)  # SQLite runs in that thread; what it has not committed is not stored
+                _end_at_once()
         memories.close()
     return 0
+
+
+def _end_at_once(*_signal: object) -> NoReturn:
+    """Not waiting for a query that runs: what SQLite has not committed is not stored."""
+    os._exit(0)
 
 
 def _lines() -> Iterator[bytes]:

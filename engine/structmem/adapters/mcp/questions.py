@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from structmem import StructMemError
-from structmem.adapters.mcp.asking import client_left, question, refusal, timed_out
+from structmem.adapters.mcp.asking import CLIENT_LEFT, question, refusal
 from structmem.adapters.mcp.messages import Id, Response, notification_line, request_line
-from structmem.tools import ApprovalRequest
+from structmem.tools import ApprovalRequest, nobody_to_ask, timed_out
 
 C = TypeVar("C")
 
@@ -52,7 +52,7 @@ class Questions(Generic[C]):
         timer.daemon = True
         with self._lock:
             if self._open is None:
-                raise client_left(tool)
+                raise nobody_to_ask(tool, CLIENT_LEFT)
             self._open[question_id] = Asked(call, tool, request, timer)
         timer.start()
         self._send(request_line(question_id, "elicitation/create", question(request)))
@@ -77,7 +77,7 @@ class Questions(Generic[C]):
             left, self._open = list((self._open or {}).values()), None
         for asked in left:
             asked.timer.cancel()
-            self._settled(asked, client_left(asked.tool))
+            self._settled(asked, nobody_to_ask(asked.tool, CLIENT_LEFT))
 
     def _take(self, question_id: Id) -> Asked[C] | None:
         with self._lock:
@@ -90,7 +90,7 @@ class Questions(Generic[C]):
         asked = self._take(question_id)
         if asked is not None:
             self._call_off(question_id)
-            self._settled(asked, timed_out(asked.tool, self._seconds))
+            self._settled(asked, timed_out(self._seconds))
 
     def _call_off(self, question_id: Id) -> None:
         self._send(notification_line("notifications/cancelled", {"requestId": question_id}))
