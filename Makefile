@@ -29,8 +29,9 @@ types: $(READY) ## Check the types, strictly
 fuzz: $(READY) ## Search for failures, shortly and the same way in every run
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest fuzz --timeout 900
 
-bench: $(READY) ## Measure against bare SQLite
+bench: $(READY) ## Measure against bare SQLite, and how fast the MCP door opens
 	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python -m tests.benchmarks.startup
 
 soak: $(READY) ## Kill 500 writers and crowd one file: a quarter of an hour
 	$(BIN)/python -m tests.engine.soak

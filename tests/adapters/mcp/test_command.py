@@ -1,5 +1,6 @@
 """The arguments of `structmem mcp`, and how it starts (S4)."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -158,3 +159,17 @@ def test_the_command_line_knows_it(tmp_path: Path) -> None:
     assert "there is no directory" in refused.stderr
     helped = CliRunner().invoke(app, ["mcp", "--help"])
     assert "--ask-via" in helped.stdout
+
+
+PAGE = Path(__file__).parents[3] / "docs/mcp.md"
+
+
+def test_the_configuration_of_the_page_starts(tmp_path: Path) -> None:
+    """S4: as a client reads it, but for where the program and the file are."""
+    _, _, after = PAGE.read_text("utf-8").partition("```json\n")
+    server = json.loads(after.partition("```")[0])["mcpServers"]["crm"]
+    assert server["command"] == "structmem" and server["args"][0] == "mcp"
+    arguments = [part.replace("/data", str(tmp_path)) for part in server["args"][1:]]
+    assert tools(*arguments) == [
+        *("db_describe", "db_query", "db_create_table", "db_insert", "db_update", "db_delete")
+    ]
