@@ -178,17 +178,18 @@ def _alterations(
     given: Sequence[Value],
     stored: Sequence[Any],
 ) -> list[str]:
-    """A sentence for each value that is not stored as it was given. An integer stored as the equal
-    float is what REAL means, and not worth one."""
+    """A sentence for each value that is not stored as it was given, or is a text in a column of
+    numbers. An integer stored as the equal float is what REAL means, and not worth one."""
     sentences: list[str] = []
     for i, now in zip(watched, stored, strict=True):
-        was = given[i]
-        if same(was, now) or (type(was) is int and type(now) is float and was == now):
+        was, column = given[i], columns[i]
+        if type(was) is str and same(was, now) and affinity(column.type) in ("INTEGER", "REAL"):
+            what = f"{_short(was)} is no number, and stays text"
+        elif same(was, now) or (type(was) is int and type(now) is float and was == now):
             continue
-        sentences.append(
-            f"Column {columns[i].name!r} is declared {columns[i].type}: "
-            f"{_short(was)} is stored as {_short(now)}."
-        )
+        else:
+            what = f"{_short(was)} is stored as {_short(now)}"
+        sentences.append(f"Column {column.name!r} is declared {column.type}: {what}.")
     return sentences
 
 
@@ -196,7 +197,7 @@ def _summary(sentences: Sequence[str]) -> list[str]:
     """The first sentence of each column's kind, without repeating them for every row."""
     shown = list(dict.fromkeys(sentences))[:5]
     more = len(sentences) - len(shown)
-    return [*shown, f"{more} more values were altered likewise."] if more else shown
+    return [*shown, f"{more} more values fared likewise."] if more else shown
 
 
 def _short(value: Value) -> str:

@@ -178,6 +178,29 @@ def test_a_type_that_keeps_the_value_says_nothing(
     assert memory.insert("t", {"v": value}).warnings == []
 
 
+@pytest.mark.parametrize(
+    ("declared", "value", "told"),
+    [
+        ("INTEGER", "age + 1", True),
+        ("REAL", "", True),
+        ("DATETIME", "2026-06-09", False),
+        ("NUMERIC", "n/a", False),
+        ("TEXT", "age + 1", False),
+    ],
+)
+def test_text_in_a_column_of_numbers_is_told(
+    memory: StructuredMemory, declared: str, value: str, told: bool
+) -> None:
+    """M5: it is kept as it is, and was probably meant to be something else: SQL, most often. A type
+    that SQLite does not know, such as DATETIME, says nothing about numbers."""
+    memory.create_table("t", [Column("v", declared)])
+    inserted = memory.insert("t", {"v": value})
+    updated = memory.update("t", {"v": value}, "true")
+    sentence = f"Column 'v' is declared {declared}: {value!r} is no number, and stays text."
+    assert inserted.warnings == updated.warnings == ([sentence] if told else [])
+    assert memory.query("SELECT v FROM t").scalar() == value
+
+
 def test_names_are_corrected_by_the_error(people: StructuredMemory) -> None:
     """M9, W3"""
     with pytest.raises(NoSuchTable, match="Did you mean 'people'"):
