@@ -5,7 +5,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -29,7 +29,7 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolReturnPart,
 )
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.profiles.amazon import amazon_model_profile
@@ -157,16 +157,12 @@ def test_what_json_cannot_hold_survives_the_message_history(memory: StructuredMe
 
 
 def test_what_pydantic_ai_is_told_of_a_tool(memory: StructuredMemory) -> None:
-    """S1, S2: writes run alone, `ask` is unapproved, and nothing is strict."""
+    """S1, S2: writes run alone, and nothing is strict."""
     tools = definitions(Toolset(memory, permissions=ALL))
     assert set(tools) == {"db_query", "db_describe", *(f"db_{name}" for name in ALL)}
     assert {name for name, tool in tools.items() if not tool.sequential} == {
         "db_query",
         "db_describe",
-    }
-    assert {name for name, tool in tools.items() if tool.kind == "unapproved"} == {
-        "db_update",
-        "db_delete",
     }
     assert {tool.strict for tool in tools.values()} == {False}
     assert tools["db_delete"].metadata == {
@@ -488,20 +484,41 @@ def test_questions_without_answer_are_given_up_in_the_end(
     assert emails(memory) == ["ada@example.com"]
 
 
-def test_a_hook_that_skips_validation_does_not_skip_the_question(memory: StructuredMemory) -> None:
-    """S2: the toolset asks by itself when it is called without a grant."""
+@pytest.mark.parametrize("output", [PAUSING, str], ids=["pausing", "not pausing"])
+def test_a_streamed_run_asks_alike(memory: StructuredMemory, output: Any) -> None:
+    """S2: with what the call would touch; where nobody can be asked, it is refused."""
 
-    class Careless(MemoryToolset[Any]):
-        async def get_tools(self, ctx: RunContext[Any]) -> Any:
-            tools = await super().get_tools(ctx)
-            for tool in tools.values():
-                tool.args_validator_func = None
-                tool.tool_def.kind = "function"
-            return tools
+    async def stream(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
+        if any(isinstance(message, ModelResponse) for message in messages):
+            yield "Done."
+        else:
+            yield {0: DeltaToolCall("db_delete", json.dumps(DELETE)[:9], tool_call_id="call_1")}
+            yield {0: DeltaToolCall(json_args=json.dumps(DELETE)[9:])}
 
-    paused = run(agent_of(Careless(memory, permissions=ALL), [call("db_delete", DELETE)]))
-    assert asked(paused).metadata["call_1"]["approval"]["rowsMatched"] == 1
+    async def story() -> tuple[Any, list[ModelMessage]]:
+        toolset = Toolset(memory, permissions=ALL)
+        agent = Agent(FunctionModel(stream_function=stream), toolsets=[toolset], output_type=output)
+        async with agent.run_stream("Go.") as result:
+            return await result.get_output(), result.all_messages()
+
+    output, messages = asyncio.run(story())
+    if isinstance(output, DeferredToolRequests):
+        assert output.metadata["call_1"]["approval"]["rowsMatched"] == 1
+    else:
+        assert output == "Done."
+        assert code_of(answers(messages)[0]) == "nobody_to_ask"
     assert len(emails(memory)) == 2
+
+
+def test_a_question_sees_what_was_done_before_it(memory: StructuredMemory) -> None:
+    """S2: calls of one answer are in order; the delete is of the row that was just added."""
+    toolset = Toolset(memory, permissions=ALL)
+    new = {"table": "people", "rows": [{"email": "barbara@example.com", "age": 50}]}
+    agent = agent_of(toolset, [call("db_insert", new, "add"), call("db_delete", DELETE, "gone")])
+    paused = run(agent)
+    assert asked(paused).metadata["gone"]["approval"]["rowsMatched"] == 2
+    resumed(agent, paused)
+    assert emails(memory) == ["ada@example.com"]
 
 
 # -- repeated, resumed, replayed -----------------------------------------------------------------

@@ -130,7 +130,6 @@ class MemoryToolset(AbstractToolset[AgentDepsT], Generic[AgentDepsT]):
                 tool_def=_definition(tool),
                 max_retries=ctx.max_retries,
                 args_validator=_AnyArguments(),
-                args_validator_func=self._gate(tool) if tool.level == "ask" else None,
             )
             for name, tool in self._tools.items()
         }
@@ -144,7 +143,6 @@ class MemoryToolset(AbstractToolset[AgentDepsT], Generic[AgentDepsT]):
     ) -> dict[str, Any]:
         mine = self._tools[name]
         if mine.level == "ask" and not ctx.tool_call_approved:
-            # A wrapper or a hook went past the gate.
             await self._ask(mine, tool_args, ctx)
         key = _key(ctx, tool_args)
         result = await mine.acall(
@@ -158,15 +156,6 @@ class MemoryToolset(AbstractToolset[AgentDepsT], Generic[AgentDepsT]):
             raise ToolFailed(result.text)
         self._requests.forget(name, key)
         return result.data
-
-    def _gate(self, tool: MemoryTool) -> Callable[..., Any]:
-        """What Pydantic AI runs on a call's arguments before anything else: asks, if it must."""
-
-        async def gate(ctx: RunContext[AgentDepsT], /, **tool_args: Any) -> None:
-            if not ctx.tool_call_approved:
-                await self._ask(tool, tool_args, ctx)
-
-        return gate
 
     async def _ask(
         self, tool: MemoryTool, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT]
@@ -244,7 +233,9 @@ def _definition(tool: MemoryTool) -> ToolDefinition:
         name=tool.name,
         description=tool.description,
         parameters_json_schema=tool.input_schema,
-        kind="unapproved" if tool.level == "ask" else "function",
+        # "unapproved" would end a streamed run before the call was looked at, and so ask a person
+        # about any call, without showing what it would touch. The call itself asks.
+        kind="function",
         sequential=not tool.read_only,
         # A strict schema would close the objects that rows are, and leave them no key.
         strict=False,
