@@ -16,7 +16,7 @@ Rules:
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, NoReturn, TypeAlias, cast, get_args
+from typing import Any, Final, NoReturn, TypeAlias, cast, get_args
 
 try:
     from pydantic_ai import DeferredToolRequests, RunContext, ToolDefinition
@@ -61,7 +61,7 @@ REQUESTS_MAX: Final = 256
 arguments, as it does in another process."""
 
 
-class MemoryToolset(AbstractToolset[AgentDepsT], Generic[AgentDepsT]):
+class MemoryToolset(AbstractToolset[AgentDepsT]):
     """The tools of one memory, for any number of agents, also at the same time.
 
     `permissions`, `prefix`, `max_rows` and `max_bytes` are those of `structmem.tools.memory_tools`.
