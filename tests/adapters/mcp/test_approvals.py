@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from structmem import Column, StructuredMemory
+from structmem.adapters.mcp.questions import OPEN_MAX
 from tests.adapters.mcp.wire import FORM, Json, Wire, content, envelope, error_code, served
 
 YES = {"action": "accept", "content": {"approve": True}}
@@ -85,6 +86,8 @@ def test_the_question_shows_what_would_be_done(path: Path) -> None:
 
 NO: dict[str, Json] = {
     "decline": {"action": "decline"},
+    "decline with a yes": {"action": "decline", "content": {"approve": True}},
+    "cancel with a yes": {"action": "cancel", "content": {"approve": True}},
     "cancel": {"action": "cancel"},
     "approve is false": {"action": "accept", "content": {"approve": False}},
     "approve is a text": {"action": "accept", "content": {"approve": "true"}},
@@ -152,7 +155,7 @@ def test_a_client_that_fails_to_ask_has_not_asked(
     with served(path, "--ask", "delete") as wire:
         wire.greet(FORM)
         call, question = ask(wire)
-        wire._send({"id": question["id"], **answer})  # pyright: ignore[reportPrivateUsage] # not what a client says
+        wire.say({"id": question["id"], **answer})
         assert error_code(outcome(wire, call)) == "nobody_to_ask"
     assert names(memory) == ["Ada", "Alan", "Grace"]
 
@@ -186,6 +189,18 @@ def test_one_answer_is_for_one_question(path: Path, memory: StructuredMemory) ->
         wire.answer(about_ada, {"action": "decline"})
         assert error_code(outcome(wire, first)) == "declined"
     assert names(memory) == ["Ada", "Grace"]
+
+
+def test_questions_that_are_open_have_a_bound(path: Path) -> None:
+    """S2: the next one is refused, and an answer makes room."""
+    with served(path, "--ask", "delete") as wire:
+        wire.greet(FORM)
+        questions = [ask(wire)[1] for _ in range(OPEN_MAX)]
+        assert error_code(wire.call("db_delete", DELETE)) == "nobody_to_ask"
+        wire.answer(questions[0], {"action": "decline"})
+        assert error_code(wire.receive()["result"]) == "declined"
+        ask(wire)
+        assert len(wire.leave()) == OPEN_MAX
 
 
 def test_a_call_that_waits_blocks_nothing(path: Path) -> None:

@@ -5,17 +5,23 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
+import apsw
 import pytest
 
-from structmem import Column, StructuredMemory
+from structmem import Column, StructuredMemory, sql
 from tests.adapters.mcp.wire import ENDLESS, FORM, Json, Wire, content, error_code, served
 
-ADA: Json = {"name": "db_insert", "arguments": {"table": "people", "rows": [{"name": "Ada"}]}}
 DELETE: Json = {"name": "db_delete", "arguments": {"table": "people", "where": "true"}}
 COUNT: Json = {"sql": "SELECT count(*) FROM people"}
+
+
+def insert(name: str) -> Json:
+    """The parameters of a call that adds one person."""
+    return {"name": "db_insert", "arguments": {"table": "people", "rows": [{"name": name}]}}
 
 
 @pytest.fixture
@@ -23,6 +29,15 @@ def path(tmp_path: Path) -> Path:
     with StructuredMemory(tmp_path / "crm.db") as memory:
         memory.create_table("people", [Column("name", "TEXT")])
     return tmp_path / "crm.db"
+
+
+@contextmanager
+def locked(path: Path) -> Generator[None]:
+    """Another program writes: whatever would write meanwhile waits."""
+    connection = apsw.Connection(str(path))
+    sql.run(connection, "BEGIN IMMEDIATE")
+    yield
+    connection.close()
 
 
 def endless(wire: Wire) -> int:
@@ -53,7 +68,7 @@ def test_calls_are_carried_out_in_the_order_they_came(path: Path) -> None:
         wire.greet()
         sent: list[int] = []
         for _ in range(5):
-            sent.append(wire.send("tools/call", ADA))
+            sent.append(wire.send("tools/call", insert("Ada")))
             sent.append(wire.send("tools/call", {"name": "db_query", "arguments": COUNT}))
         answers = [wire.receive() for _ in sent]
         assert [answer["id"] for answer in answers] == sent
@@ -66,19 +81,24 @@ def test_calls_are_carried_out_in_the_order_they_came(path: Path) -> None:
 
 def test_what_was_cancelled_before_it_began_is_not_done(path: Path) -> None:
     """S3: and what runs already is not answered."""
-    with served(path, "--allow", "insert", "--query-timeout", "0.5") as wire:
-        running = endless(wire)
-        waiting = wire.send("tools/call", ADA)
-        for request in (waiting, running, waiting, 99):
-            wire.notify("notifications/cancelled", {"requestId": request})
-        assert content(wire.call("db_query", COUNT))["rows"] == [[0]]
+    with served(path, "--allow", "insert") as wire:
+        wire.call("db_query", COUNT)
+        with locked(path):
+            running = wire.send("tools/call", insert("Ada"))
+            wire.ask("ping")
+            waiting = wire.send("tools/call", insert("Alan"))
+            for request in (waiting, running, waiting, 99):
+                wire.notify("notifications/cancelled", {"requestId": request})
+            wire.ask("ping")
+        names = {"sql": "SELECT name FROM people WHERE name = 'Alan'"}
+        assert content(wire.call("db_query", names))["rows"] == []
 
 
 def test_a_question_about_a_cancelled_call_is_called_off(path: Path) -> None:
     """S2: a yes that comes all the same does nothing."""
     with served(path, "--ask", "delete", "--allow", "insert") as wire:
         wire.greet(FORM)
-        wire.call(ADA["name"], ADA["arguments"])
+        wire.ask("tools/call", insert("Ada"))
         call = wire.send("tools/call", DELETE)
         question = wire.receive()
         wire.notify("notifications/cancelled", {"requestId": call})
@@ -104,7 +124,7 @@ def test_what_was_asked_before_the_end_is_answered(path: Path) -> None:
     """S3: a client may write all it wants, close, and read."""
     with served(path, "--allow", "insert") as wire:
         wire.greet()
-        sent = [wire.send("tools/call", ADA) for _ in range(10)]
+        sent = [wire.send("tools/call", insert("Ada")) for _ in range(10)]
         answers = wire.leave()
         assert [answer["id"] for answer in answers] == sent
         assert not any(answer["result"]["isError"] for answer in answers)
@@ -115,19 +135,19 @@ def test_what_was_asked_before_the_end_is_answered(path: Path) -> None:
 
 def test_a_question_that_nobody_can_answer_any_more_is_refused(path: Path) -> None:
     """S2: of a call that waits, and of one that would have to."""
-    with served(path, "--ask", "delete", "--query-timeout", "0.5") as wire:
+    with served(path, "--ask", "delete", "--allow", "insert") as wire:
         wire.greet(FORM)
         asked = wire.send("tools/call", DELETE)
-        question = wire.receive()
-        assert question["method"] == "elicitation/create"
-        running = wire.send("tools/call", {"name": "db_query", "arguments": {"sql": ENDLESS}})
-        queued = wire.send("tools/call", DELETE)
-        results = {answer["id"]: answer["result"] for answer in wire.leave()}
-        assert {key: error_code(result) for key, result in results.items()} == {
-            asked: "nobody_to_ask",
-            running: "query_limit",
-            queued: "nobody_to_ask",
-        }
+        assert wire.receive()["method"] == "elicitation/create"
+        with locked(path):
+            running = wire.send("tools/call", insert("Ada"))
+            queued = wire.send("tools/call", DELETE)
+            wire.hang_up()
+            first = wire.receive()
+            assert (first["id"], error_code(first["result"])) == (asked, "nobody_to_ask")
+        second, third = wire.receive(), wire.receive()
+        assert (second["id"], second["result"]["isError"]) == (running, False)
+        assert (third["id"], error_code(third["result"])) == (queued, "nobody_to_ask")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -148,7 +168,7 @@ def test_a_client_that_reads_no_more_ends_it(path: Path) -> None:
         wire.greet()
         assert wire.process.stdout is not None and wire.process.stderr is not None
         wire.process.stdout.close()
-        wire.send("tools/call", ADA)
+        wire.send("tools/call", insert("Ada"))
         assert wire.process.wait() == 0
         assert wire.process.stderr.read() == b""
     with StructuredMemory(path) as memory:

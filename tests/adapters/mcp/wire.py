@@ -57,18 +57,22 @@ class Wire:
         self.process.stdin.write(line + b"\n")
         self.process.stdin.flush()
 
+    def say(self, message: Json) -> None:
+        """Any message."""
+        self.send_line(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
     def send(self, method: str, params: Json | None = None) -> int:
         """A request; its id."""
         self._ids += 1
-        self._send({"id": self._ids, "method": method, "params": params or {}})
+        self.say({"id": self._ids, "method": method, "params": params or {}})
         return self._ids
 
     def notify(self, method: str, params: Json | None = None) -> None:
-        self._send({"method": method, "params": params or {}})
+        self.say({"method": method, "params": params or {}})
 
     def answer(self, question: Json, result: Json) -> None:
         """What the client says to a request of the server."""
-        self._send({"id": question["id"], "result": result})
+        self.say({"id": question["id"], "result": result})
 
     def receive(self) -> Json:
         """The next message, which must be there, whole, on a line."""
@@ -99,15 +103,18 @@ class Wire:
         self.notify("notifications/initialized")
         return result
 
+    def hang_up(self) -> None:
+        """Close its input, and listen on."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.stdin = None
+
     def leave(self) -> list[Json]:
         """Close its input; what it still had to say before it ended well."""
         out, err = self.process.communicate()
         self.log = err.decode()
         assert self.process.returncode == 0, self.log
         return [json.loads(line) for line in out.splitlines()]
-
-    def _send(self, message: Json) -> None:
-        self.send_line(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
 
 @contextmanager

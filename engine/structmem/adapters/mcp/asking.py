@@ -16,6 +16,7 @@ from structmem.tools import ApprovalRequest, declined, nobody_to_ask
 
 NO_WAY: Final = "there is no way to ask here"
 CLIENT_LEFT: Final = "the client has left"
+TOO_MANY: Final = "too many other calls wait for an answer"
 _CLIENT_FAILED: Final = "the client could not ask"
 """Why nobody was asked, as `nobody_to_ask` says it."""
 

@@ -128,7 +128,7 @@ class Memories:
                 if found is not None:
                     return found
         listed = ", ".join(tool.name for tool in self.offered()) or "none"
-        raise NotGranted(f"There is no tool {name!r}.", hint=f"The tools are: {listed}.")
+        raise NotGranted(f"There is no tool {name!r:.200}.", hint=f"The tools are: {listed}.")
 
     def load(self) -> None:
         """Have SQLite ready for the first call. Opens nothing."""

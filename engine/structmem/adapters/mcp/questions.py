@@ -8,14 +8,17 @@ import itertools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from structmem import StructMemError
-from structmem.adapters.mcp.asking import CLIENT_LEFT, question, refusal
+from structmem.adapters.mcp.asking import CLIENT_LEFT, TOO_MANY, question, refusal
 from structmem.adapters.mcp.messages import Id, Response, notification_line, request_line
 from structmem.tools import ApprovalRequest, nobody_to_ask, timed_out
 
 C = TypeVar("C")
+
+OPEN_MAX: Final = 100
+"""Questions at one time: each has a thread that waits for its end, and no person answers more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +49,15 @@ class Questions(Generic[C]):
         self._lock = threading.Lock()
 
     def ask(self, call: C, tool: str, request: ApprovalRequest) -> None:
-        """Put the question. Raises `NobodyToAsk` after `close`."""
+        """Put the question. Raises `NobodyToAsk` if too many are open, or after `close`."""
         question_id = f"approve-{next(self._ids)}"
         timer = threading.Timer(self._seconds, self._expire, [question_id])
         timer.daemon = True
         with self._lock:
             if self._open is None:
                 raise nobody_to_ask(tool, CLIENT_LEFT)
+            if len(self._open) >= OPEN_MAX:
+                raise nobody_to_ask(tool, TOO_MANY)
             self._open[question_id] = Asked(call, tool, request, timer)
         timer.start()
         self._send(request_line(question_id, "elicitation/create", question(request)))
