@@ -510,6 +510,31 @@ def test_a_streamed_run_asks_alike(memory: StructuredMemory, output: Any) -> Non
     assert len(emails(memory)) == 2
 
 
+def test_the_kind_says_so_where_it_is_wanted(memory: StructuredMemory) -> None:
+    """S2: `unapproved`, with the preview, bound to what was shown; and no run ends by it."""
+    toolset = Toolset(memory, permissions=ALL, unapproved=True, can_ask=True)
+    kinds = {name for name, tool in definitions(toolset).items() if tool.kind == "unapproved"}
+    assert kinds == {"db_update", "db_delete"}
+
+    agent = agent_of(toolset, [call("db_delete", DELETE)])
+    paused = run(agent)
+    assert asked(paused).metadata["call_1"]["approval"]["rowsMatched"] == 1
+    resumed(agent, paused)
+    assert emails(memory) == ["ada@example.com"]
+
+
+def test_an_unapproved_call_that_must_fail_asks_nobody(memory: StructuredMemory) -> None:
+    """S2"""
+    wrong = {"table": "peple", "where": "true"}
+    toolset = Toolset(memory, permissions=ALL, unapproved=True)
+    done = run(agent_of(toolset, [call("db_delete", wrong)]))
+    assert code_of(answers(done)[0]) == "no_such_table"
+
+    lonely = agent_of(toolset, [call("db_delete", DELETE)], output_type=str)
+    assert code_of(answers(run(lonely))[0]) == "nobody_to_ask"
+    assert len(emails(memory)) == 2
+
+
 def test_a_question_sees_what_was_done_before_it(memory: StructuredMemory) -> None:
     """S2: calls of one answer are in order; the delete is of the row that was just added."""
     toolset = Toolset(memory, permissions=ALL)

@@ -1,5 +1,6 @@
 """S2: an approval is for one call, one time, and for what was shown."""
 
+import json
 from typing import Any
 
 import pytest
@@ -185,6 +186,7 @@ def test_a_request_of_another_tool_is_no_approval(
         ("add_column", {"table": "nope", "column": {"name": "a"}}, "no_such_table"),
         ("create_index", {"table": "people", "columns": ["b`c"]}, "no_such_column"),
         ("undo", {"opId": "op_1"}, "cannot_undo"),
+        ("undo", {"opId": "a\ud800"}, "cannot_undo"),
     ],
 )
 def test_nobody_is_asked_about_what_must_fail(
@@ -193,6 +195,7 @@ def test_nobody_is_asked_about_what_must_fail(
     result = tools[operation].request(arguments)
     assert isinstance(result, ToolResult)
     assert error_of(result)["code"] == code
+    assert error_of(result)["message"] in json.loads(result.text)["error"]["message"]
     unharmed()
 
 

@@ -16,7 +16,7 @@ Rules:
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, NoReturn, TypeAlias, cast, get_args
 
 try:
     from pydantic_ai import DeferredToolRequests, RunContext, ToolDefinition
@@ -74,6 +74,11 @@ class MemoryToolset(AbstractToolset[AgentDepsT]):
     Say so yourself where an output type is given to a run, which a toolset is not told. Where
     nobody can be asked the call fails with the code `nobody_to_ask`.
 
+    With `unapproved` the tools at level `ask` have that kind, for user interfaces and wrappers that
+    go by it, wherever somebody can be asked. Pydantic AI then asks before any other call of the
+    same answer is carried out; and a run by `run_stream` ends with the question before the call was
+    looked at, so without a preview. Left out, the call itself asks, and the kind is `function`.
+
     With `include_instructions` each request to the model has the rules and the schema.
 
     Raises `InvalidCall` for permissions or a prefix that are wrong.
@@ -88,6 +93,7 @@ class MemoryToolset(AbstractToolset[AgentDepsT]):
         actor: Named[AgentDepsT] = None,
         approver: Named[AgentDepsT] = None,
         can_ask: bool | Callable[[RunContext[AgentDepsT]], bool] | None = None,
+        unapproved: bool = False,
         max_rows: int = 200,
         max_bytes: int = 16_384,
         include_instructions: bool = True,
@@ -103,6 +109,7 @@ class MemoryToolset(AbstractToolset[AgentDepsT]):
         self._actor = actor
         self._approver = approver
         self._can_ask = can_ask
+        self._unapproved = unapproved
         self._include_instructions = include_instructions
         self._id = id
         self._requests = _Requests()
@@ -124,15 +131,18 @@ class MemoryToolset(AbstractToolset[AgentDepsT]):
         return await asyncio.to_thread(instructions, self._memory, **told)
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
-        return {
-            name: ToolsetTool(
-                toolset=self,
-                tool_def=_definition(tool),
-                max_retries=ctx.max_retries,
-                args_validator=_AnyArguments(),
-            )
-            for name, tool in self._tools.items()
-        }
+        return {name: self._tool(tool, ctx) for name, tool in self._tools.items()}
+
+    def _tool(self, tool: MemoryTool, ctx: RunContext[AgentDepsT]) -> ToolsetTool[AgentDepsT]:
+        # Where nobody can be asked, that kind would end the run; the call itself says it better.
+        unapproved = self._unapproved and tool.level == "ask" and self._somebody_answers(ctx)
+        return ToolsetTool(
+            toolset=self,
+            tool_def=_definition(tool, "unapproved" if unapproved else "function"),
+            max_retries=ctx.max_retries,
+            args_validator=_AnyArguments(),
+            args_validator_func=self._gate(tool) if unapproved else None,
+        )
 
     async def call_tool(
         self,
@@ -156,6 +166,15 @@ class MemoryToolset(AbstractToolset[AgentDepsT]):
             raise ToolFailed(result.text)
         self._requests.forget(name, key)
         return result.data
+
+    def _gate(self, tool: MemoryTool) -> Callable[..., Any]:
+        """What Pydantic AI runs on the arguments of an unapproved call before it asks."""
+
+        async def gate(ctx: RunContext[AgentDepsT], /, **tool_args: Any) -> None:
+            if not ctx.tool_call_approved:
+                await self._ask(tool, tool_args, ctx)
+
+        return gate
 
     async def _ask(
         self, tool: MemoryTool, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT]
@@ -228,14 +247,12 @@ class _Requests:
             self._kept.pop((name, key), None)
 
 
-def _definition(tool: MemoryTool) -> ToolDefinition:
+def _definition(tool: MemoryTool, kind: Literal["function", "unapproved"]) -> ToolDefinition:
     return ToolDefinition(
         name=tool.name,
         description=tool.description,
         parameters_json_schema=tool.input_schema,
-        # "unapproved" would end a streamed run before the call was looked at, and so ask a person
-        # about any call, without showing what it would touch. The call itself asks.
-        kind="function",
+        kind=kind,
         sequential=not tool.read_only,
         # A strict schema would close the objects that rows are, and leave them no key.
         strict=False,

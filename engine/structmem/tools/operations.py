@@ -17,7 +17,7 @@ from structmem import CannotUndo, Column, NothingToUndo, Preview, WriteResult
 from structmem.tools import shapes
 from structmem.tools.json_values import from_json
 from structmem.tools.schemas import schema_of
-from structmem.tools.wording import quoted
+from structmem.tools.wording import quoted, shown
 
 if TYPE_CHECKING:
     from structmem import StructuredMemory
@@ -486,8 +486,8 @@ class Undo(Writes, frozen=True):
         latest = standing[0]
         if self.op_id not in (None, latest.op_id):
             raise CannotUndo(
-                f"{self.op_id} is not the latest operation that stands: {latest.op_id} is.",
-                hint=f"Undo that one first; `revert_to` undoes all after {self.op_id} at once.",
+                f"{shown(self.op_id)} is not the latest operation that stands: {latest.op_id} is.",
+                hint="Undo that one first; `revert_to` undoes several at once.",
             )
         notes = [f"The latest is {shapes.in_words(latest)}"]
         return Sight(notes=notes, binds={"op_id": latest.op_id})

@@ -251,14 +251,12 @@ class MemoryTool(ToolDefinition):
     def _refused(self, error: StructMemError) -> ToolResult:
         """The error, said with the names that the model knows."""
         names = self._box.names
-        hint = granted(error.hint or "", names)
+        told = shapes.of_error(error)
+        hint = granted(told["hint"] or "", names)
         if isinstance(error, WriteInQuery):
             hint = hint or _writers(names)
-        worded = shapes.of_error(error) | {
-            "message": renamed(error.message, known(names)),
-            "hint": hint or None,
-        }
-        return ToolResult({"error": worded}, is_error=True)
+        told |= {"message": renamed(told["message"], known(names)), "hint": hint or None}
+        return ToolResult({"error": told}, is_error=True)
 
 
 class Approval(NamedTuple):
