@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from structmem import StructuredMemory
-from structmem.tools import Level
+from structmem.tools import Level, MemoryTool, ToolResult, declined, memory_tools
 
-SESSIONS: Final = Path(__file__).with_name("sessions")
+_SESSIONS: Final = Path(__file__).with_name("sessions")
 ACTOR: Final = "crm-agent"
 APPROVER: Final = "grace"
 """Under these names every player acts and approves, so that the logs can be compared."""
@@ -69,17 +69,24 @@ Player = Callable[[Turn], Sequence[Outcome | None]]
 """Carries out the calls of a turn in order. None stands for a call that the door did not pass."""
 
 
-def load(name: str) -> Session:
-    return msgspec.json.decode((SESSIONS / f"{name}.json").read_bytes(), type=Session)
+def _load(name: str) -> Session:
+    return msgspec.json.decode((_SESSIONS / f"{name}.json").read_bytes(), type=Session)
+
+
+PEOPLE_AND_COMPANIES: Final = _load("people_and_companies")
 
 
 def play(session: Session, player: Player) -> None:
     """Play every turn, and hold each outcome against the recording."""
     for turn in session.turns:
-        outcomes = player(turn)
-        assert len(outcomes) == len(turn.calls)
-        for call, outcome in zip(turn.calls, outcomes, strict=True):
-            _check(call, outcome)
+        check(turn, player(turn))
+
+
+def check(turn: Turn, outcomes: Sequence[Outcome | None]) -> None:
+    """Hold what came of a turn against the recording."""
+    assert len(outcomes) == len(turn.calls)
+    for call, outcome in zip(turn.calls, outcomes, strict=True):
+        _check(call, outcome)
 
 
 def _check(call: RecordedCall, outcome: Outcome | None) -> None:
@@ -105,3 +112,29 @@ def trace_of(memory: StructuredMemory) -> Trace:
         for each in memory.log()
     ]
     return Trace(memory.verify(deep=True).content, log)
+
+
+def played(path: Path, session: Session) -> Trace:
+    """What it leaves when it is played through the tools themselves."""
+    with StructuredMemory(path) as memory:
+        made = memory_tools(memory, permissions=session.permissions, actor=ACTOR)
+        tools = {tool.name: tool for tool in made}
+
+        def player(turn: Turn) -> list[Outcome | None]:
+            return [called(tools.get(call.tool), call) for call in turn.calls]
+
+        play(session, player)
+        return trace_of(memory)
+
+
+def called(tool: MemoryTool | None, call: RecordedCall) -> Outcome | None:
+    if tool is None:
+        return None
+    if tool.level == "allow":
+        return outcome_of(tool.call(call.arguments).data)
+    request = tool.request(call.arguments)
+    if isinstance(request, ToolResult):
+        return outcome_of(request.data)
+    if call.answer == "decline":
+        return outcome_of(ToolResult.of_error(declined(tool.name)).data)
+    return outcome_of(tool.call(call.arguments, approved_by=APPROVER, shown=request).data)

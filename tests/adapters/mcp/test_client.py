@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +18,7 @@ from mcp_types import (
 )
 
 from structmem import Column, StructuredMemory, open_replica
-from tests.adapters.mcp.wire import command
+from tests.adapters.mcp.wire import command, environment
 
 Mode = Literal["auto", "legacy"]
 Json = dict[str, Any]
@@ -50,10 +49,7 @@ class Person:
 def converse(test: Test, *arguments: str | Path, mode: Mode, person: Person | None = None) -> None:
     """Run `test` with a client of a server that was started with these arguments."""
     program, *rest = command(*arguments)
-    path = os.environ.get("PYTHONPATH")
-    server = StdioServerParameters(
-        command=program, args=rest, env={} if path is None else {"PYTHONPATH": path}
-    )
+    server = StdioServerParameters(command=program, args=rest, env=environment())
 
     async def main() -> None:
         info = Implementation(name="tester", version="1")

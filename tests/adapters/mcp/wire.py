@@ -29,6 +29,12 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "structmem", "mcp", *map(str, arguments)]
 
 
+def environment() -> dict[str, str]:
+    """What that process needs of ours, for the official client, which passes little on."""
+    path = os.environ.get("PYTHONPATH")
+    return {} if path is None else {"PYTHONPATH": path}
+
+
 def envelope(capabilities: Json | None = None, *, version: str = "2026-07-28") -> Json:
     """`_meta` of a request of the envelope era."""
     return {
