@@ -76,7 +76,7 @@ def test_the_question_shows_what_would_be_done(path: Path) -> None:
         wire.greet(FORM)
         _, question = ask(wire, {**DELETE, "reason": "She asked for it."})
         params = question["params"]
-        for part in ("name = ?", "She asked for it.", "Ada"):
+        for part in ("name = ?", "She asked for it.", "Ada", "Tool: db_delete"):
             assert part in params["message"]
         assert params["requestedSchema"]["required"] == ["approve"]
         assert params["requestedSchema"]["properties"]["approve"]["type"] == "boolean"

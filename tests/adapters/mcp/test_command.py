@@ -87,6 +87,15 @@ def test_a_level_may_be_repeated_and_not_contradicted() -> None:
         permissions(["a_"], [Entry("ask", "a_undo"), Entry("deny", "a_undo")])
 
 
+def test_a_grant_of_execute_is_told_to_the_operator(tmp_path: Path) -> None:
+    """S1: in a line, on standard error."""
+    with served(tmp_path / "crm.db", "--ask", "execute") as wire:
+        wire.greet()
+        wire.leave()
+    assert wire.log.startswith("structmem mcp: execute is granted")
+    assert wire.log.count("\n") == 1
+
+
 def test_a_memory_in_memory_is_one_too(tmp_path: Path) -> None:
     """M1"""
     with served(":memory:", "--allow", "create_table") as wire:

@@ -35,9 +35,9 @@ _SCHEMA: Final = {
 
 
 def question(request: ApprovalRequest) -> dict[str, Any]:
-    """Parameters of `elicitation/create`. Its mode is left out, which means a form in each
-    revision."""
-    return {"message": request.text, "requestedSchema": _SCHEMA}
+    """Parameters of `elicitation/create`. The tool is named, because its prefix tells which memory
+    it is about. The mode is left out, which means a form in each revision."""
+    return {"message": f"{request.text}\nTool: {request.tool}", "requestedSchema": _SCHEMA}
 
 
 def is_yes(answer: Answer) -> bool:

@@ -9,7 +9,9 @@ import math
 import os
 import re
 import signal
+import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from io import FileIO
@@ -42,6 +44,7 @@ class Named(NamedTuple):
 
 def main(argv: Sequence[str]) -> int:
     """Serve until the client leaves. The process's exit code; wrong arguments exit with 2."""
+    warnings.showwarning = _show_warning
     parser = _parser()
     arguments = parser.parse_intermixed_args(argv)
     try:
@@ -193,6 +196,12 @@ def _lines() -> Iterator[bytes]:
     """Lines of standard input, of any length."""
     with open(0, "rb", closefd=False) as stream:  # a descriptor has no path
         yield from stream
+
+
+def _show_warning(message: Warning | str, *_where: object) -> None:
+    """For the operator, who reads standard error, if anybody does."""
+    with suppress(OSError):
+        print(f"structmem mcp: {message}", file=sys.stderr)
 
 
 def _standard_output() -> FileIO:
