@@ -191,7 +191,9 @@ class Door:
             line = error_line(refused, request_id)
         except Exception:
             _print_bug()
-            line = error_line(Refused(INTERNAL_ERROR, "Internal error"), request_id)
+            line = error_line(
+                Refused(INTERNAL_ERROR, "Internal error; the log of the server has it"), request_id
+            )
         if line is not None and if_still():
             self._send(line)
 

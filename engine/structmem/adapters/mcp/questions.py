@@ -59,8 +59,8 @@ class Questions(Generic[C]):
             if len(self._open) >= OPEN_MAX:
                 raise nobody_to_ask(tool, TOO_MANY)
             self._open[question_id] = Asked(call, tool, request, timer)
-        timer.start()
         self._send(request_line(question_id, "elicitation/create", question(request)))
+        timer.start()  # it ends at once if the answer is there already
 
     def answered(self, response: Response) -> None:
         """Settle the question that `response` answers, if it is still open."""
