@@ -76,7 +76,7 @@ def test_a_prefix_tells_two_memories_apart(memory: StructuredMemory) -> None:
     assert [tool.name for tool in bare] == ["describe", "query"]
 
 
-@pytest.mark.parametrize("prefix", ["crm.", "a b", "ü_", "x" * 60, "a/"])
+@pytest.mark.parametrize("prefix", ["crm.", "a b", "ü_", "x" * 60, "a/", "1_", "-"])
 def test_a_prefix_that_providers_refuse_is_an_error(memory: StructuredMemory, prefix: str) -> None:
     with pytest.raises(InvalidCall, match="not a tool name that every provider takes"):
         memory_tools(memory, permissions={}, prefix=prefix)

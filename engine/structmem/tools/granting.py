@@ -29,8 +29,9 @@ READS: Final = tuple(kind.operation for kind in ALL if kind.read_only)
 """Those that change nothing: what a replica can offer."""
 
 _ALLOWED_BY_DEFAULT: Final = ("describe", "query")
-_TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What every provider takes. OpenAI and Anthropic document this very pattern."""
+_TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+"""What every provider takes: OpenAI and Anthropic letters, digits, `_` and `-`, 64 in all; Google
+the same, beginning with a letter or `_`."""
 
 _CALL_ID_PART_CHARACTERS_MAX: Final = 300
 
@@ -137,7 +138,7 @@ def _names(levels: Mapping[str, str], prefix: str) -> Names:
         if name is not None and not _TOOL_NAME.fullmatch(name):
             raise InvalidCall(
                 f"{name!r:.200} is not a tool name that every provider takes.",
-                hint="Choose a prefix of at most 50 letters, digits, _ and -.",
+                hint="Choose a prefix of up to 50 letters, digits, _ and -, not a digit first.",
             )
     return names
 
