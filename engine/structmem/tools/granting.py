@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 import structmem
 from structmem import InvalidCall
 from structmem.tools.arguments import digest_of, read_arguments
-from structmem.tools.operations import ALL, Input, Limits
+from structmem.tools.operations import ALL, How, Input
 from structmem.tools.tool import Arguments, Box, MemoryTool, ToolDefinition, define
 from structmem.tools.wording import Names
 
@@ -71,7 +71,7 @@ def memory_tools(
             stacklevel=2,
         )
     names = _names(levels, prefix)
-    box = Box(memory, actor, _limits(max_rows, max_bytes), names)
+    box = Box(memory, actor, _how(max_rows, max_bytes), names)
     return [_tool(_OF[name], level, box) for name, level in levels.items()]
 
 
@@ -143,11 +143,11 @@ def _names(levels: Mapping[str, str], prefix: str) -> Names:
     return names
 
 
-def _limits(max_rows: int, max_bytes: int) -> Limits:
+def _how(max_rows: int, max_bytes: int) -> How:
     for name, number in (("max_rows", max_rows), ("max_bytes", max_bytes)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:  # pyright: ignore[reportUnnecessaryIsInstance] # callers may err
             raise InvalidCall(f"{name} must be a whole number above 0, not {number!r:.200}.")
-    return Limits(max_rows, max_bytes)
+    return How(max_rows, max_bytes)
 
 
 def _tool(kind: type[Input], level: Literal["allow", "ask"], box: Box) -> MemoryTool:

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from structmem import StructuredMemory
 
 
-class Limits(Struct, frozen=True):
-    """What bounds a result: rows, and bytes of its JSON."""
+class How(Struct, frozen=True):
+    """How a call is carried out: what bounds its result, in rows and in bytes of its JSON; and its
+    idempotency key."""
 
     max_rows: int
     max_bytes: int
+    call_id: str | None = None
 
 
 class Noted(TypedDict):
@@ -59,7 +61,7 @@ class Input(Struct, frozen=True, kw_only=True, rename="camel"):
     destructive: ClassVar[bool] = False
     idempotent: ClassVar[bool] = False
 
-    def run(self, memory: StructuredMemory, limits: Limits, noted: Noted, **binds: Any) -> Any:
+    def run(self, memory: StructuredMemory, how: How, **binds: Any) -> Any:
         """Carry it out, and return what the model is told: a dict of JSON."""
         raise NotImplementedError
 
@@ -118,8 +120,8 @@ class Describe(Reads, frozen=True):
     )
     example = {}
 
-    def run(self, memory: StructuredMemory, limits: Limits, noted: Noted, **binds: Any) -> Any:
-        return shapes.of_schema(memory.describe(), limits.max_bytes)
+    def run(self, memory: StructuredMemory, how: How, **binds: Any) -> Any:
+        return shapes.of_schema(memory.describe(), how.max_bytes)
 
     def statement(self) -> str:
         return "Read the schema"
@@ -141,12 +143,10 @@ class Query(Reads, frozen=True):
     sql: Annotated[str, Meta(description="One SELECT; text goes in 'single' quotes.")]
     params: Params = []
 
-    def run(self, memory: StructuredMemory, limits: Limits, noted: Noted, **binds: Any) -> Any:
-        most = _JSON_SHORTER_MAX * limits.max_bytes
-        result = memory.query(
-            self.sql, _values(self.params), max_rows=limits.max_rows, max_bytes=most
-        )
-        return shapes.of_result_within(result, limits.max_bytes)
+    def run(self, memory: StructuredMemory, how: How, **binds: Any) -> Any:
+        most = _JSON_SHORTER_MAX * how.max_bytes
+        result = memory.query(self.sql, _values(self.params), max_rows=how.max_rows, max_bytes=most)
+        return shapes.of_result_within(result, how.max_bytes)
 
     def statement(self) -> str:
         return f"Run the query {quoted(self.sql)}{_with(self.params)}"
@@ -164,9 +164,9 @@ class History(Reads, frozen=True):
     limit: Limit = 50
     before: Annotated[str | None, Meta(description="Only those before this op, for more.")] = None
 
-    def run(self, memory: StructuredMemory, limits: Limits, noted: Noted, **binds: Any) -> Any:
+    def run(self, memory: StructuredMemory, how: How, **binds: Any) -> Any:
         found = memory.history(self.limit + 1, before=self.before)
-        return shapes.of_operations(found, self.limit, limits.max_bytes)
+        return shapes.of_operations(found, self.limit, how.max_bytes)
 
     def statement(self) -> str:
         return "List the operations that can be undone"
@@ -187,11 +187,9 @@ class Log(Reads, frozen=True):
     after: Annotated[str | None, Meta(description="Only those after this op, for more.")] = None
     limit: Limit = 50
 
-    def run(self, memory: StructuredMemory, limits: Limits, noted: Noted, **binds: Any) -> Any:
+    def run(self, memory: StructuredMemory, how: How, **binds: Any) -> Any:
         found = memory.log(table=self.table, actor=self.actor, operation=self.of, after=self.after)
-        return shapes.of_operations(
-            list(islice(found, self.limit + 1)), self.limit, limits.max_bytes
-        )
+        return shapes.of_operations(list(islice(found, self.limit + 1)), self.limit, how.max_bytes)
 
     def statement(self) -> str:
         return "Read the log"
@@ -207,8 +205,8 @@ class Writes(Input, frozen=True, kw_only=True):
         str | None, Meta(description="Why, in one sentence; it is kept with the change.")
     ] = None
 
-    def run(self, memory: StructuredMemory, limits: Limits, noted: Noted, **binds: Any) -> Any:
-        noted = {"reason": self.reason, "call_id": noted["call_id"]}
+    def run(self, memory: StructuredMemory, how: How, **binds: Any) -> Any:
+        noted = Noted(reason=self.reason, call_id=how.call_id)
         return shapes.of_write_briefly(self.write(memory, noted, **binds))
 
     def write(self, memory: StructuredMemory, noted: Noted, **binds: Any) -> WriteResult:

@@ -30,7 +30,7 @@ from structmem import (
 from structmem.tools import shapes
 from structmem.tools.approvals import ApprovalRequest, outdated, request_of
 from structmem.tools.arguments import Arguments, convert, digest_of, read_arguments
-from structmem.tools.operations import Input, Limits, Noted
+from structmem.tools.operations import How, Input
 from structmem.tools.schemas import schema_of
 from structmem.tools.wording import Names, granted, known, quoted, renamed
 
@@ -104,7 +104,7 @@ class Box:
 
     memory: StructuredMemory | AsyncStructuredMemory
     actor: str | None
-    limits: Limits
+    how: How
     names: Names
 
     @property
@@ -193,8 +193,8 @@ class MemoryTool(ToolDefinition):
             acting = memory.acting_as(
                 actor or self._box.actor or memory.actor, approved_by=approval.by
             )
-            noted = Noted(reason=None, call_id=call_id)
-            run = partial(wanted.run, acting, self._box.limits, noted)
+            how = msgspec.structs.replace(self._box.how, call_id=call_id)
+            run = partial(wanted.run, acting, how)
             if approval.shown is None:
                 return ToolResult(run())
             return ToolResult(self._as_shown(acting, wanted, given, run, approval.shown))
