@@ -176,15 +176,20 @@ def _serve(memories: Memories, manner: Manner) -> int:
     with _standard_output() as stream:
         door = Door(memories, manner, Output(stream, _end_process).send)
         try:
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            _on_signals(signal.default_int_handler)
             door.serve(_lines())
         except KeyboardInterrupt:
-            signal.signal(signal.SIGTERM, _end_at_once)
-            signal.signal(signal.SIGINT, _end_at_once)
+            _on_signals(_end_at_once)
             if not door.abandon(seconds=_GRACE_S):
                 _end_at_once()
         memories.close()
     return 0
+
+
+def _on_signals(handler: Callable[..., object]) -> None:
+    """Both, because a process that is started in the background of a shell ignores SIGINT."""
+    signal.signal(signal.SIGTERM, handler)
+    signal.signal(signal.SIGINT, handler)
 
 
 def _end_at_once(*_signal: object) -> NoReturn:
