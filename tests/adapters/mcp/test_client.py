@@ -155,6 +155,18 @@ def with_ada(path: Path) -> Path:
     return path
 
 
+def test_equal_calls_are_carried_out_each_time(tmp_path: Path, mode: Mode) -> None:
+    """S3: ids of JSON-RPC are no idempotency keys, and nothing else is taken for one."""
+
+    async def test(client: Client) -> None:
+        await call(client, "db_create_table", PEOPLE)
+        wrote = [said(await call(client, "db_insert", ADA)) for _ in range(3)]
+        assert [each["rowids"] for each in wrote] == [[1], [2], [3]]
+        assert all("repeated" not in each for each in wrote)
+
+    converse(test, tmp_path / "crm.db", "--allow", "create_table,insert", mode=mode)
+
+
 def test_a_person_approves(tmp_path: Path, mode: Mode) -> None:
     """S2"""
     person = Person("accept", approve=True)
