@@ -41,6 +41,7 @@ METHODS = {
     "query",
     "records",
     "redo",
+    "rehearsal",
     "revert_to",
     "size",
     "undo",

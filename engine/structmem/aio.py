@@ -113,6 +113,12 @@ class AsyncStructuredMemory:
         view._memory = self._memory.acting_as(actor, approved_by=approved_by)
         return view
 
+    def rehearsal(self) -> Self:
+        """The same open memory for writes that are rolled back, as `StructuredMemory.rehearsal`."""
+        view = copy.copy(self)
+        view._memory = self._memory.rehearsal()
+        return view
+
     def log(
         self,
         *,

@@ -103,6 +103,7 @@ class StructuredMemory:
     ) -> None:
         self._actor = check_text(actor, "The actor")
         self._approved_by: str | None = None
+        self._rehearses = False
         options = Options.checked(
             read_only=read_only,
             max_value_bytes=max_value_bytes,
@@ -122,6 +123,14 @@ class StructuredMemory:
         view = copy.copy(self)
         view._actor = check_text(actor, "The actor")
         view._approved_by = check_text(approved_by, "The approver")
+        return view
+
+    def rehearsal(self) -> Self:
+        """The same open memory, whose writes are carried out and then rolled back: to see whether
+        one would succeed, and what it would return. Nothing stays, so `op_id` and `position` are
+        None. What only the commit finds is not found: a deferred foreign key, a full disk."""
+        view = copy.copy(self)
+        view._rehearses = True
         return view
 
     # -- the memory itself -----------------------------------------------------------------------
@@ -182,6 +191,7 @@ class StructuredMemory:
         get `NotAMemory`. Raises `ReadOnly`, and `NotAMemory` for a file that is none, which is left
         as it is.
         """
+        self._refuse_rehearsal("destroy")
         self._opening.destroy()
 
     def __enter__(self) -> Self:
@@ -530,6 +540,7 @@ class StructuredMemory:
             raise InvalidCall(f"records must be an iterable of Records, not {shown(records)}.")
         if bookmark is not None:
             check_whole(bookmark, "bookmark")
+        self._refuse_rehearsal("apply")
         with (
             self._opening.session() as session,
             self._records_translated(),
@@ -557,6 +568,10 @@ class StructuredMemory:
         return self._opening.listen(listener)
 
     # -- how they all work -----------------------------------------------------------------------
+
+    def _refuse_rehearsal(self, operation: str) -> None:
+        if self._rehearses:
+            raise InvalidCall(f"`{operation}` cannot be rehearsed.", hint="Only writes can.")
 
     @contextmanager
     def _reading(self) -> Generator[apsw.Connection]:
@@ -625,7 +640,8 @@ class StructuredMemory:
             earlier = tx.earlier_result(call)
             if earlier is not None:
                 return earlier
-            result = tx.finish(call, work(tx))
+            change = work(tx)
+            result = tx.rehearsed(change) if self._rehearses else tx.finish(call, change)
         if result.position is not None:
             self._opening.notify(result.position)
         return result

@@ -215,6 +215,8 @@ class Writer:
         self.capture.rolled_back()
         if self.schema_is_changing:
             self._forget_schema()
+        if self.schema_is_changing:
+            self._forget_schema()
 
 
 class Transaction:
@@ -337,6 +339,20 @@ class Transaction:
         self._moved_to(header, record)
         self.commit()
         return _result_of(event, self.position)
+
+    def rehearsed(self, change: Change) -> WriteResult:
+        """What `finish` would return, without the record. The transaction is not committed, and so
+        leaves nothing."""
+        effects = self._captured() if change.effects is None else change.effects
+        undone = [each.operations for each in effects if isinstance(each, Undone | Redone)]
+        return WriteResult(
+            None,
+            None,
+            rows_changed=change.rows_changed,
+            rowids=change.rowids,
+            warnings=change.warnings,
+            operations=[op_id_of(seq) for seqs in undone for seq in seqs],
+        )
 
     def _expired(self, effects: Sequence[Effect]) -> list[Effect]:
         """What this operation pushes beyond the horizon, and what goes with that."""

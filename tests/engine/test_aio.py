@@ -30,7 +30,7 @@ from structmem.connection import begin_immediate
 from .conftest import alter
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
-NOT_AWAITED = {"acting_as", "actor", "label", "log", "path", "records"}
+NOT_AWAITED = {"acting_as", "actor", "label", "log", "path", "records", "rehearsal"}
 
 Run = Callable[[Callable[[AsyncStructuredMemory], Coroutine[Any, Any, None]]], None]
 
