@@ -8,7 +8,7 @@ Our own tables begin with `_structmem_` and are left out of everything that this
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import Final, Literal
 
 import apsw
 from msgspec import Struct
@@ -226,17 +226,41 @@ def _read_table(connection: apsw.Connection, found: str) -> Table:
 
 
 def _listing(connection: apsw.Connection, name: str) -> tuple[str, str, bool] | None:
-    """(name as stored, kind, WITHOUT ROWID?) of a table or view in the file."""
-    rows = sql.each(
-        connection,
-        "SELECT name, type, wr FROM pragma_table_list(?) WHERE schema = 'main'",
-        (name,),
+    """(name as stored, kind, WITHOUT ROWID?) of a table or view in the file.
+
+    Not asked of `pragma_table_list`: for one name it compiles every view of the file, and nested
+    ones take minutes.
+    """
+    row = sql.first(connection, _LISTED, (name,))
+    if row is None or fold(row[0]).startswith("sqlite_"):
+        return None
+    found, kind, is_virtual, may_be_shadow = row
+    if kind == "table" and (is_virtual or (may_be_shadow and _is_shadow(connection, found))):
+        kind = "virtual" if is_virtual else "shadow"
+    # The one index that has the name of a table is the table itself, WITHOUT ROWID.
+    index = sql.first(connection, "SELECT 1 FROM pragma_index_info(?, 'main')", (found,))
+    return found, kind, index is not None
+
+
+_LISTED: Final = """
+    SELECT name, type, rootpage = 0, EXISTS (
+        SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0
     )
-    for found, kind, without_rowid in rows:
-        # A PRAGMA reads its argument up to a NUL.
-        if fold(found) == fold(name) and not fold(found).startswith("sqlite_"):
-            return found, kind, bool(without_rowid)
-    return None
+    FROM main.sqlite_schema WHERE type IN ('table', 'view') AND name = ? COLLATE NOCASE
+"""
+"""A table that has no page is a virtual one; only where there is one can others be its parts."""
+
+
+def _is_shadow(connection: apsw.Connection, table: str) -> bool:
+    """Whether a virtual table, which only another tool can have made, keeps its data in `table`.
+    The names must fit, and SQLite must say so: it knows which of them the module uses."""
+    listed = sql.rows(
+        connection, "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND rootpage = 0"
+    )
+    if not any(fold(table).startswith(f"{fold(name)}_") for (name,) in listed):
+        return False
+    asked = "SELECT 1 FROM pragma_table_list(?) WHERE schema = 'main' AND type = 'shadow'"
+    return sql.first(connection, asked, (table,)) is not None
 
 
 def _no_such_table(connection: apsw.Connection, name: str) -> NoSuchTable:
