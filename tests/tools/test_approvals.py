@@ -59,17 +59,19 @@ def test_more_rows_than_are_shown_are_counted(tools: Tools, people: StructuredMe
 )
 def test_what_a_model_wrote_cannot_pose_as_ours(tools: Tools, odd: str) -> None:
     """Lines, control characters and what changes the direction of reading are escaped."""
-    arguments = ADA | {"params": [odd], "reason": odd, "where": "name = ? /* " + odd + " */"}
+    where = f"name IN ('Ada', ?) /* {odd} */"
+    arguments = ADA | {"params": [odd], "reason": odd, "where": where}
     request = tools["delete"].request(arguments)
     if isinstance(request, ToolResult):  # a lone surrogate is refused before anyone is asked
         assert request.is_error and odd == "\ud83d"
         return
-    assert len(request.text.splitlines()) == 3
+    assert len(request.text.splitlines()) == 4
     assert all(each.isprintable() or each == "\n" for each in request.text)
 
 
 def test_a_cut_text_says_how_much_is_missing(tools: Tools) -> None:
-    request = request_of(tools["delete"], ADA | {"params": ["x" * 9_000]})
+    long = {"where": "name IN ('Ada', ?)", "params": ["x" * 9_000]}
+    request = request_of(tools["delete"], ADA | long)
     assert "more characters]" in request.text and len(request.text) < 5_000
     assert "x" * 9_000 in request.statement, "a program has all of it"
 
@@ -126,7 +128,7 @@ def test_an_operation_that_was_named_is_undone_or_none(
     request = request_of(tools["undo"], named)
     people.insert("people", {"name": "Eve"})
     error = error_of(tools["undo"].call(named, approved_by="ada", shown=request))
-    assert error["code"] == "cannot_undo" and "op_3 is" in error["message"]
+    assert error["code"] == "approval_void" and "op_3 is" in error["message"]
     assert people.history()[0].op_id == "op_3"
 
 
@@ -186,7 +188,18 @@ def test_a_request_of_another_tool_is_no_approval(
         ("add_column", {"table": "nope", "column": {"name": "a"}}, "no_such_table"),
         ("create_index", {"table": "people", "columns": ["b`c"]}, "no_such_column"),
         ("undo", {"opId": "op_1"}, "cannot_undo"),
-        ("undo", {"opId": "a\ud800"}, "cannot_undo"),
+        ("undo", {"opId": "a\ud800"}, "invalid_call"),
+        ("revert_to", {"opId": "op_99"}, "cannot_undo"),
+        ("redo", {}, "nothing_to_undo"),
+        ("drop_index", {"index": "nope"}, "no_such_table"),
+        ("create_table", {"table": "people", "columns": [{"name": "a"}]}, "table_exists"),
+        ("create_table", {"table": "t", "columns": []}, "invalid_call"),
+        ("add_column", {"table": "people", "column": {"name": "age"}}, "invalid_call"),
+        ("insert", {"table": "people", "rows": [{"name": "Ada"}]}, "constraint_failed"),
+        ("insert", {"table": "people", "rows": [{"name": {"b": 1}}]}, "invalid_call"),
+        ("update", {"table": "people", "set": {}, "where": "true"}, "invalid_call"),
+        ("query", {"sql": "DELETE FROM people"}, "write_in_query"),
+        ("history", {"before": "x"}, "invalid_call"),
     ],
 )
 def test_nobody_is_asked_about_what_must_fail(
@@ -206,10 +219,10 @@ def test_nobody_is_asked_to_undo_nothing(memory: StructuredMemory) -> None:
 
 def test_every_operation_can_be_shown(tools: Tools, unharmed: Unharmed) -> None:
     """Whatever an application asks about: in words, and changing nothing."""
-    for tool in tools.values():
-        arguments = {"opId": "op_1"} if tool.operation == "revert_to" else None
-        if tool.operation in ("describe", "history", "log", "undo", "redo", "revert_to"):
-            assert request_of(tool, arguments).text.endswith(".")
+    for operation in ("describe", "history", "log", "undo"):
+        assert request_of(tools[operation], {}).text.endswith(".")
+    back = request_of(tools["revert_to"], {"opId": "op_1"}).text
+    assert back.startswith('Undo every operation after "op_1".\nThat is 1 operation: op_2 (insert')
     column = {"name": "city", "type": "TEXT"}
     shown = {
         "query": ({"sql": "SELECT 1"}, 'Run the query "SELECT 1".'),
@@ -225,7 +238,6 @@ def test_every_operation_can_be_shown(tools: Tools, unharmed: Unharmed) -> None:
             {"table": "people", "columns": "age", "unique": True, "name": "by_age"},
             'Create a unique index called "by_age" on "people" ["age"].',
         ),
-        "drop_index": ({"index": "by_age"}, 'Drop the index "by_age".'),
         "insert": (
             {"table": "people", "rows": [{"name": "Eve"}]},
             'Insert 1 row into "people".\nRows: 1\n- "name": "Eve"',
@@ -240,11 +252,40 @@ def test_every_operation_can_be_shown(tools: Tools, unharmed: Unharmed) -> None:
     unharmed()
 
 
-def test_what_execute_would_run_is_shown_whole(people: StructuredMemory) -> None:
+def test_what_execute_would_run_is_shown_whole_with_what_it_changes(
+    people: StructuredMemory,
+) -> None:
     with pytest.warns(UserWarning, match="execute is granted"):
         execute = tools_of(people, execute="ask")["execute"]
-    text = request_of(execute, {"sql": "DELETE FROM people;\nDROP TABLE people"}).text
-    assert text == 'Execute the SQL "DELETE FROM people;\\nDROP TABLE people".'
+    script = {"sql": "DELETE FROM people;\nDROP TABLE people"}
+    request = request_of(execute, script)
+    assert request.text.splitlines() == [
+        'Execute the SQL "DELETE FROM people;\\nDROP TABLE people".',
+        "It changes 2 rows.",
+    ]
+    people.insert("people", {"name": "Eve"})
+    error = error_of(execute.call(script, approved_by="ada", shown=request))
+    assert error["code"] == "approval_void"
+
+
+def test_a_warning_is_shown_before_it_comes_true(tools: Tools) -> None:
+    update = {"table": "people", "set": {"age": "age + 1"}, "where": "true"}
+    assert "'age + 1' is no number, and stays text" in request_of(tools["update"], update).text
+
+
+def test_nobody_is_asked_about_nothing(tools: Tools, unharmed: Unharmed) -> None:
+    """No row matches: the model is told, and it is no error."""
+    for operation, more in (("delete", {}), ("update", {"set": {"age": 1}})):
+        nothing = {"table": "people", "where": "false", **more}
+        result = tools[operation].request(nothing)
+        assert isinstance(result, ToolResult) and not result.is_error
+        assert result.data == {
+            "op": None,
+            "rowsChanged": 0,
+            "rowids": [],
+            "warnings": ["No row matches, so there is nothing to do, and nobody was asked."],
+        }
+    unharmed()
 
 
 # -- tokens --------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def test_every_operation_of_the_memory_is_a_tool_or_a_programs() -> None:
     for_programs = {
         *("acting_as", "actor", "apply", "bookmark", "close", "destroy", "epoch", "id", "label"),
         *("on_commit", "path", "position", "position_at", "preview", "records", "role", "size"),
-        "verify",
+        *("rehearsal", "verify"),
     }
     assert public == {*OPERATIONS} | for_programs
 

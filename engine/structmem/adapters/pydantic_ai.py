@@ -16,7 +16,7 @@ Rules:
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, NoReturn, TypeAlias, cast, get_args
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 try:
     from pydantic_ai import DeferredToolRequests, RunContext, ToolDefinition
@@ -153,7 +153,7 @@ class MemoryToolset(AbstractToolset[AgentDepsT]):
     ) -> dict[str, Any]:
         mine = self._tools[name]
         if mine.level == "ask" and not ctx.tool_call_approved:
-            await self._ask(mine, tool_args, ctx)
+            return await self._ask(mine, tool_args, ctx)
         key = _key(ctx, tool_args)
         result = await mine.acall(
             _sent(tool_args),
@@ -172,21 +172,25 @@ class MemoryToolset(AbstractToolset[AgentDepsT]):
 
         async def gate(ctx: RunContext[AgentDepsT], /, **tool_args: Any) -> None:
             if not ctx.tool_call_approved:
-                await self._ask(tool, tool_args, ctx)
+                idle = await self._ask(tool, tool_args, ctx)
+                raise ToolFailed(ToolResult(idle).text)  # a check has no other way to answer
 
         return gate
 
     async def _ask(
         self, tool: MemoryTool, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT]
-    ) -> NoReturn:
+    ) -> dict[str, Any]:
         """Raises `ApprovalRequired` with what the call would touch, or `ToolFailed` if nobody is
-        there to be asked or the call cannot succeed."""
+        there to be asked or the call cannot succeed. Returns the result of one that does nothing.
+        """
         if not self._somebody_answers(ctx):
             refusal = nobody_to_ask(tool.name, "in this run nobody can be asked")
             raise ToolFailed(ToolResult.of_error(refusal).text)
         request = await tool.arequest(_sent(tool_args))
         if isinstance(request, ToolResult):
-            raise ToolFailed(request.text)
+            if request.is_error:
+                raise ToolFailed(request.text)
+            return request.data
         self._requests.keep(tool.name, _key(ctx, tool_args), request)
         raise ApprovalRequired({"approval": request.data, "text": request.text})
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from structmem import ApprovalTimedOut, ApprovalVoid, Declined, NobodyToAsk
+from structmem import ApprovalTimedOut, ApprovalVoid, Declined, NobodyToAsk, WriteResult
 from structmem.tools.arguments import Arguments, digest_of, read_arguments
 from structmem.tools.json_values import to_json
 from structmem.tools.operations import Input, Sight
@@ -78,7 +78,11 @@ class ApprovalRequest(Struct, frozen=True):
         return "\n".join([*lines, *(f"{note}." for note in self.notes)])
 
 
-def request_of(tool: str, wanted: Input, sight: Sight, digest: str) -> ApprovalRequest:
+def request_of(
+    tool: str, wanted: Input, sight: Sight, digest: str, rehearsed: WriteResult | None
+) -> ApprovalRequest:
+    """What to show about a call, of which `rehearsed` is known how it would end."""
+    notes = [*sight.notes, *_outcome(wanted, rehearsed)] if rehearsed is not None else sight.notes
     return ApprovalRequest(
         tool=tool,
         operation=wanted.operation,
@@ -87,10 +91,17 @@ def request_of(tool: str, wanted: Input, sight: Sight, digest: str) -> ApprovalR
         rows_matched=sight.rows_matched,
         columns=list(sight.columns),
         sample=[[to_json(value) for value in row] for row in sight.sample],
-        notes=list(sight.notes),
+        notes=[note.rstrip(".") for note in notes],
         arguments_digest=digest,
         binds=sight.binds,
     )
+
+
+def _outcome(wanted: Input, rehearsed: WriteResult) -> list[str]:
+    """What a rehearsal showed that the statement does not say."""
+    changed = f"It changes {rehearsed.rows_changed:,} rows" if wanted.operation == "execute" else ""
+    warned = [quoted(warning) for warning in rehearsed.warnings]
+    return [*filter(None, [changed]), *(f"It warns: {warning}" for warning in warned)]
 
 
 def _row(columns: list[str], row: list[Any]) -> str:

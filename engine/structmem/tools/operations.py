@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypedDict, ca
 
 from msgspec import Meta, Struct
 
-from structmem import CannotUndo, Column, NothingToUndo, Preview, WriteResult
+from structmem import Column, Preview, WriteResult
 from structmem.tools import shapes
 from structmem.tools.json_values import from_json
 from structmem.tools.schemas import schema_of
-from structmem.tools.wording import quoted, shown
+from structmem.tools.wording import quoted
 
 if TYPE_CHECKING:
     from structmem import StructuredMemory
@@ -69,9 +69,17 @@ class Input(Struct, frozen=True, kw_only=True, rename="camel"):
         """What it would do, in words."""
         raise NotImplementedError
 
+    def rehearse(self, memory: StructuredMemory, how: How) -> WriteResult | None:
+        """Raise what the call would raise, and change nothing. What a write would return."""
+        raise NotImplementedError
+
     def sight(self, memory: StructuredMemory) -> Sight:
-        """What it would touch. Raises for a call that is bound to fail."""
+        """What it would touch, for a call that was rehearsed."""
         return Sight()
+
+    def is_idle(self, sight: Sight) -> bool:
+        """Whether it would do nothing, so that nobody needs to approve it."""
+        return False
 
 
 Table = Annotated[str, Meta(description="The table's name.")]
@@ -109,6 +117,10 @@ class Reads(Input, frozen=True, kw_only=True):
 
     read_only = True
     idempotent = True
+
+    def rehearse(self, memory: StructuredMemory, how: How) -> WriteResult | None:
+        self.run(memory, how)
+        return None
 
 
 class Describe(Reads, frozen=True):
@@ -209,6 +221,9 @@ class Writes(Input, frozen=True, kw_only=True):
         noted = Noted(reason=self.reason, call_id=how.call_id)
         return shapes.of_write_briefly(self.write(memory, noted, **binds))
 
+    def rehearse(self, memory: StructuredMemory, how: How) -> WriteResult | None:
+        return self.write(memory.rehearsal(), Noted(reason=self.reason, call_id=None))
+
     def write(self, memory: StructuredMemory, noted: Noted, **binds: Any) -> WriteResult:
         raise NotImplementedError
 
@@ -241,7 +256,6 @@ class Insert(Writes, frozen=True):
 
     def sight(self, memory: StructuredMemory) -> Sight:
         names = list(dict.fromkeys(name for row in self.rows for name in row))
-        _require_columns(memory, self.table, names)
         rows = [[row.get(name) for name in names] for row in self.rows[:_SAMPLE_ROWS]]
         return Sight(len(self.rows), names, rows)
 
@@ -277,8 +291,10 @@ class Update(Writes, frozen=True):
         return f"Update {quoted(self.table)}: set {sets} {which}"
 
     def sight(self, memory: StructuredMemory) -> Sight:
-        _require_columns(memory, self.table, list(self.set))
         return _rows(memory.preview("update", self.table, self.where, _values(self.params)))
+
+    def is_idle(self, sight: Sight) -> bool:
+        return sight.rows_matched == 0
 
 
 class Delete(Writes, frozen=True):
@@ -306,6 +322,9 @@ class Delete(Writes, frozen=True):
 
     def sight(self, memory: StructuredMemory) -> Sight:
         return _rows(memory.preview("delete", self.table, self.where, _values(self.params)))
+
+    def is_idle(self, sight: Sight) -> bool:
+        return sight.rows_matched == 0
 
 
 class CreateTable(Writes, frozen=True):
@@ -344,7 +363,8 @@ class CreateTable(Writes, frozen=True):
     def statement(self) -> str:
         columns = ", ".join(map(quoted, self.columns))
         about = f", described as {quoted(self.description)}" if self.description else ""
-        return f"Create the table {quoted(self.table)} with {columns}{about}"
+        unless = ", if it is not there" if self.if_not_exists else ""
+        return f"Create the table {quoted(self.table)} with {columns}{about}{unless}"
 
 
 class AddColumn(Writes, frozen=True):
@@ -365,10 +385,6 @@ class AddColumn(Writes, frozen=True):
 
     def statement(self) -> str:
         return f"Add the column {quoted(self.column)} to {quoted(self.table)}"
-
-    def sight(self, memory: StructuredMemory) -> Sight:
-        _require_columns(memory, self.table, [])
-        return Sight()
 
 
 class CreateIndex(Writes, frozen=True):
@@ -391,10 +407,6 @@ class CreateIndex(Writes, frozen=True):
         kind = "a unique index" if self.unique else "an index"
         called = f" called {quoted(self.name)}" if self.name else ""
         return f"Create {kind}{called} on {quoted(self.table)} {quoted(self.columns)}"
-
-    def sight(self, memory: StructuredMemory) -> Sight:
-        _require_columns(memory, self.table, self.columns)
-        return Sight()
 
 
 class DropIndex(Writes, frozen=True):
@@ -478,15 +490,7 @@ class Undo(Writes, frozen=True):
         return f"Undo {quoted(self.op_id) if self.op_id else 'the latest operation'}"
 
     def sight(self, memory: StructuredMemory) -> Sight:
-        standing = memory.history(1)
-        if not standing:
-            raise NothingToUndo("No operation stands that could be undone.")
-        latest = standing[0]
-        if self.op_id not in (None, latest.op_id):
-            raise CannotUndo(
-                f"{shown(self.op_id)} is not the latest operation that stands: {latest.op_id} is.",
-                hint="Undo that one first; `revert_to` undoes several at once.",
-            )
+        (latest,) = memory.history(1)
         notes = [f"The latest is {shapes.in_words(latest)}"]
         return Sight(notes=notes, binds={"op_id": latest.op_id})
 
@@ -532,8 +536,8 @@ class RevertTo(Writes, frozen=True):
         latest = memory.history(_OPERATIONS_READ)
         later = list(takewhile(lambda each: each.op_id != self.op_id, latest))
         more = " or more" if len(later) == _OPERATIONS_READ else ""
-        shown = "; ".join(map(shapes.in_words, later[:_OPERATIONS_SHOWN]))
-        return Sight(notes=[f"That is {_count(len(later), 'operation')}{more}: {shown or 'none'}"])
+        listed = "; ".join(map(shapes.in_words, later[:_OPERATIONS_SHOWN]))
+        return Sight(notes=[f"That is {_count(len(later), 'operation')}{more}: {listed or 'none'}"])
 
 
 ALL: Final[tuple[type[Input], ...]] = (
@@ -566,12 +570,6 @@ _OPERATIONS_READ: Final = 200
 def _rows(preview: Preview) -> Sight:
     binds = {"expect": preview.token}
     return Sight(preview.rows_matched, preview.columns, preview.sample, binds=binds)
-
-
-def _require_columns(memory: StructuredMemory, table: str, columns: Sequence[str]) -> None:
-    """Raise `NoSuchTable` or `NoSuchColumn`, so that nobody is asked about what must fail."""
-    listed = ", ".join(map(_identifier, columns)) or "1"
-    memory.query(f"SELECT {listed} FROM {_identifier(table)} LIMIT 0")
 
 
 def _identifier(name: str) -> str:

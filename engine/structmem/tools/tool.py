@@ -37,6 +37,8 @@ from structmem.tools.wording import Names, granted, known, quoted, renamed
 if TYPE_CHECKING:
     from structmem import AsyncStructuredMemory, StructuredMemory
 
+_IDLE = "No row matches, so there is nothing to do, and nobody was asked."
+
 _WRITERS = ("create_table", "add_column", "insert", "update", "delete", "execute")
 """What a model may have meant that sent SQL to `query` which writes."""
 
@@ -166,8 +168,9 @@ class MemoryTool(ToolDefinition):
         return await self._box.awaited.run(work, writes=not self.read_only)
 
     def request(self, arguments: Arguments) -> ApprovalRequest | ToolResult:
-        """What to show a person before this call: what it would do, and to what. A `ToolResult` is
-        for the model: the call cannot succeed, so that nobody needs to be asked."""
+        """What to show a person before this call: what it would do, and to what. The call is
+        rehearsed: a `ToolResult` is for the model, and nobody needs to be asked, because the call
+        would fail, or find nothing to do."""
         return self._request(self._box.blocking, arguments)
 
     async def arequest(self, arguments: Arguments) -> ApprovalRequest | ToolResult:
@@ -233,8 +236,12 @@ class MemoryTool(ToolDefinition):
             raise
 
     def _check_same(self, memory: StructuredMemory, wanted: Input, shown: ApprovalRequest) -> None:
+        try:
+            rehearsed = wanted.rehearse(memory, self._box.how)
+        except InvalidCall as error:
+            raise outdated(error.message) from error
         sight = wanted.sight(memory)
-        now = request_of(self.name, wanted, sight, shown.arguments_digest)
+        now = request_of(self.name, wanted, sight, shown.arguments_digest, rehearsed)
         if now != shown:
             raise outdated("It would touch something else now.")
 
@@ -244,7 +251,12 @@ class MemoryTool(ToolDefinition):
         try:
             given = read_arguments(arguments)
             wanted = convert(given, self._input)
-            return request_of(self.name, wanted, wanted.sight(memory), digest_of(given))
+            rehearsed = wanted.rehearse(memory, self._box.how)
+            sight = wanted.sight(memory)
+            if rehearsed is not None and wanted.is_idle(sight):
+                told = shapes.of_write_briefly(rehearsed)
+                return ToolResult(told | {"warnings": [_IDLE, *rehearsed.warnings]})
+            return request_of(self.name, wanted, sight, digest_of(given), rehearsed)
         except StructMemError as error:
             return self._refused(error)
 

@@ -137,6 +137,7 @@ def test_a_question_that_nobody_can_answer_any_more_is_refused(path: Path) -> No
     """S2: of a call that waits, and of one that would have to."""
     with served(path, "--ask", "delete", "--allow", "insert") as wire:
         wire.greet(FORM)
+        wire.call("db_insert", {"table": "people", "rows": [{"name": "Bob"}]})
         asked = wire.send("tools/call", DELETE)
         assert wire.receive()["method"] == "elicitation/create"
         with locked(path):
