@@ -69,7 +69,7 @@ HONEST: Final[dict[str, list[dict[str, Any]]]] = {
     "redo": [{}],
     "revert_to": [{"opId": "op_2"}],
     "history": [{"limit": 3, "before": "op_3"}],
-    "log": [{"table": "people", "of": "insert", "after": "op_1", "actor": "agent"}],
+    "log": [{"table": "people", "operation": "insert", "after": "op_1", "actor": "agent"}],
 }
 """Arguments that can succeed, for each operation."""
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from structmem import ApprovalTimedOut, ApprovalVoid, Column, StructuredMemory
+from structmem import ApprovalTimedOut, ApprovalVoid, Column, InvalidCall, StructuredMemory
 from structmem.tools import ApprovalRequest, Approvals, MemoryTool, ToolResult
 
 from .conftest import Tools, Unharmed, error_of, tools_of
@@ -347,3 +347,13 @@ def test_requests_that_nobody_answers_do_not_pile_up(tools: Tools) -> None:
     with pytest.raises(ApprovalVoid):
         approvals.redeem(first, "db_delete", ADA)
     assert approvals.redeem(latest, "db_delete", ADA) == request
+
+
+def test_what_is_for_the_model_cannot_be_approved(tools: Tools, unharmed: Unharmed) -> None:
+    """An application that takes a result for a request is told so."""
+    wrong: Any = tools["delete"].request(ADA | {"where": "nme = 1"})
+    with pytest.raises(InvalidCall, match="shown must be an ApprovalRequest, not a ToolResult"):
+        tools["delete"].call(ADA, approved_by="ada", shown=wrong)
+    with pytest.raises(InvalidCall, match="nothing to approve about a ToolResult"):
+        Approvals().ask(wrong)
+    unharmed()

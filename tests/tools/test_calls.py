@@ -97,16 +97,16 @@ def test_what_json_cannot_carry_comes_and_goes(tools: Tools, people: StructuredM
         ("insert", {"ifNot": 1, "if_not": 2}, "invalid_call", "no argument"),
         ("query", {"sql": "SELECT 1; SELECT 2"}, "invalid_call", "more than one SQL statement"),
         ("query", {"sql": 'SELECT "Ada"'}, "no_such_column", "Ada"),
-        (
-            "query",
-            {"sql": "SELECT ?", "params": 5},
-            "invalid_call",
-            "params must be an array or an",
-        ),
+        ("query", {"sql": "SELECT ?", "params": [[5]]}, "invalid_call", "a list is not a value"),
         ("query", {"sql": "\ud800"}, "invalid_call", "not valid Unicode"),
         ("query", {"sql": "DROP TABLE people"}, "write_in_query", "db_query only reads"),
-        ("history", {"limit": 0}, "invalid_call", "limit must be a whole number, not 0."),
-        ("history", {"limit": True}, "invalid_call", "limit must be a whole number, not true."),
+        (
+            "history",
+            {"limit": 0},
+            "invalid_call",
+            "from 1 to 200, not 0.",
+        ),
+        ("history", {"limit": True}, "invalid_call", "whole number from 1 to 200, not true."),
         ("history", {"before": "42"}, "invalid_call", "no operation id"),
         ("update", {"table": "people", "set": {"age": 1}}, "invalid_call", "where is missing."),
         ("add_column", {"table": "people", "column": {"nam": "x"}}, "invalid_call", "no 'nam'"),
@@ -185,7 +185,7 @@ def test_history_and_log_come_in_pages(tools: Tools, people: StructuredMemory) -
         ("op_4", "undo"),
     ]
     assert log[0]["reason"] == "old" and "callId" not in log[0]
-    of = tools["log"].call({"of": "insert", "table": "people"}).data["operations"]
+    of = tools["log"].call({"operation": "insert", "table": "people"}).data["operations"]
     assert [each["op"] for each in of] == ["op_2"]
 
 

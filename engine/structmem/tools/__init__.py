@@ -14,9 +14,10 @@ from structmem.tools.granting import (
     tool_definitions,
 )
 from structmem.tools.instructions import ainstructions, instructions, rules
-from structmem.tools.tool import MemoryTool, ToolDefinition, ToolResult
+from structmem.tools.tool import MUST_BE_APPROVED, MemoryTool, ToolDefinition, ToolResult
 
 __all__ = [
+    "MUST_BE_APPROVED",
     "OPERATIONS",
     "READS",
     "ApprovalRequest",

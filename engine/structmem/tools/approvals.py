@@ -15,7 +15,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from structmem import ApprovalTimedOut, ApprovalVoid, Declined, NobodyToAsk, WriteResult
+from structmem import (
+    ApprovalTimedOut,
+    ApprovalVoid,
+    Declined,
+    InvalidCall,
+    NobodyToAsk,
+    WriteResult,
+)
 from structmem.tools.arguments import Arguments, digest_of, read_arguments
 from structmem.tools.json_values import to_json
 from structmem.tools.operations import Input, Sight
@@ -105,6 +112,8 @@ def _outcome(wanted: Input, rehearsed: WriteResult) -> list[str]:
 
 
 def _row(columns: list[str], row: list[Any]) -> str:
+    if not row:
+        return "(all defaults)"
     cells = [_cut(quoted(value), _CELL_CHARACTERS_MAX) for value in row]
     return ", ".join(f"{quoted(name)}: {cell}" for name, cell in zip(columns, cells, strict=True))
 
@@ -133,7 +142,10 @@ class Approvals:
         self._waiting: dict[str, tuple[float, ApprovalRequest]] = {}
 
     def ask(self, request: ApprovalRequest) -> str:
-        """Remember `request`, and return its token."""
+        """Remember `request`, and return its token. Raises `InvalidCall` for a `ToolResult`, which
+        is for the model."""
+        if not isinstance(request, ApprovalRequest):  # pyright: ignore[reportUnnecessaryIsInstance] # callers may err
+            raise InvalidCall(f"There is nothing to approve about a {type(request).__name__}.")
         token = secrets.token_urlsafe(24)
         with self._lock:
             while len(self._waiting) >= _WAITING_MAX:

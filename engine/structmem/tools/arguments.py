@@ -41,6 +41,8 @@ def read_arguments(arguments: Arguments) -> dict[str, Any]:
     """`arguments` as a dict of JSON values. Raises `InvalidCall` for anything else."""
     if isinstance(arguments, str | bytes):
         arguments = _parsed(arguments)
+        if isinstance(arguments, str) and arguments.lstrip().startswith("{"):
+            arguments = _parsed(arguments)  # some harnesses write JSON into JSON
     if arguments is None:
         return {}
     if not isinstance(arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] # models err
@@ -112,6 +114,8 @@ def _value(name: str, value: Any, field: msgspec.structs.FieldInfo) -> Any:
         value = _from_text(value)
     if kinds == [list] and isinstance(value, str | dict) and value:
         value = [value]
+    if kinds == [list, dict] and isinstance(value, str | int | float):
+        value = [value]
     if list in kinds and isinstance(value, list):
         value = _items_from_text(cast("list[Any]", value), field.type)
     try:
@@ -150,8 +154,12 @@ def _place(error: Exception) -> tuple[str, str | None]:
 
 def _described(kind: Any) -> str | None:
     """What the schema says of an argument of this type."""
+    return next((note.description for note in _notes(kind)), None)
+
+
+def _notes(kind: Any) -> list[msgspec.Meta]:
     notes: tuple[Any, ...] = getattr(kind, "__metadata__", ())
-    return next((note.description for note in notes if isinstance(note, msgspec.Meta)), None)
+    return [note for note in notes if isinstance(note, msgspec.Meta)]
 
 
 def _parts(kind: Any) -> list[Any]:
@@ -168,4 +176,8 @@ def _kinds(kind: Any) -> list[type]:
 
 
 def _words(kind: Any) -> str:
-    return " or ".join(_WORDS[each] for each in _kinds(kind))
+    words = " or ".join(_WORDS[each] for each in _kinds(kind))
+    for note in _notes(kind):
+        if note.ge is not None and note.le is not None:
+            words += f" from {note.ge} to {note.le}"
+    return words

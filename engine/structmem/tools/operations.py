@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypedDict, cast
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from structmem import Column, Preview, WriteResult
 from structmem.tools import shapes
@@ -195,12 +195,15 @@ class Log(Reads, frozen=True):
 
     table: Annotated[str | None, Meta(description="Only those on this table.")] = None
     actor: Annotated[str | None, Meta(description="Only those by this actor.")] = None
-    of: Annotated[str | None, Meta(description="Only of this kind, such as update.")] = None
+    kind: Annotated[str | None, Meta(description="Only of this kind, such as update.")] = field(
+        default=None, name="operation"
+    )
     after: Annotated[str | None, Meta(description="Only those after this op, for more.")] = None
     limit: Limit = 50
 
     def run(self, memory: StructuredMemory, how: How, **binds: Any) -> Any:
-        found = memory.log(table=self.table, actor=self.actor, operation=self.of, after=self.after)
+        kind = self.kind
+        found = memory.log(table=self.table, actor=self.actor, operation=kind, after=self.after)
         return shapes.of_operations(list(islice(found, self.limit + 1)), self.limit, how.max_bytes)
 
     def statement(self) -> str:
@@ -345,7 +348,10 @@ class CreateTable(Writes, frozen=True):
     }
 
     table: Table
-    columns: Annotated[list[ColumnFields], Meta(description="The columns, in order.")]
+    columns: Annotated[
+        list[ColumnFields],
+        Meta(description='The columns, in order; each such as {"name": "email", "type": "TEXT"}.'),
+    ]
     description: Annotated[str | None, Meta(description="What a row stands for.")] = None
     if_not_exists: Annotated[
         bool, Meta(description="Do nothing if the very same table is there.")

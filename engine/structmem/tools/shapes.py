@@ -106,9 +106,9 @@ def _known(operation: dict[str, Any]) -> dict[str, Any]:
 def in_words(operation: Operation) -> str:
     """One operation in a line, for a person."""
     table = f" on {quoted(operation.table)}" if operation.table else ""
-    actor = f" by {quoted(operation.actor)}" if operation.actor else ""
+    actor = f", by {quoted(operation.actor)}" if operation.actor else ""
     reason = f", because {quoted(operation.reason)}" if operation.reason else ""
-    done = f"{operation.operation}{table}, rows: {operation.rows_changed:,}"
+    done = f"{operation.operation}{table}, {operation.rows_changed:,} rows"
     return f"{operation.op_id} ({done}{actor}{reason})"
 
 

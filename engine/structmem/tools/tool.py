@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -36,6 +36,9 @@ from structmem.tools.wording import Names, granted, known, quoted, renamed
 
 if TYPE_CHECKING:
     from structmem import AsyncStructuredMemory, StructuredMemory
+
+MUST_BE_APPROVED = "A person must approve each call."
+"""Said of a tool at level `ask`, in its description."""
 
 _IDLE = "No row matches, so there is nothing to do, and nobody was asked."
 
@@ -85,7 +88,7 @@ def define(kind: type[Input], level: Literal["allow", "ask"], names: Names) -> T
     """The tool of an operation that was granted, for a model that has the tools in `names`."""
     name = names[kind.operation]
     assert name is not None, f"{kind.operation} is granted, so its tool has a name"
-    ask = " A person must approve each call." if level == "ask" else ""
+    ask = f" {MUST_BE_APPROVED}" if level == "ask" else ""
     example = f" Example: {quoted(kind.example)}" if kind.example else ""
     return ToolDefinition(
         name=name,
@@ -129,8 +132,8 @@ class MemoryTool(ToolDefinition):
     """A tool that can be called. `call` and `request` are for a `StructuredMemory`, `acall` and
     `arequest` for either kind; they raise `InvalidCall` for the wrong one, and nothing else."""
 
-    _input: type[Input]
-    _box: Box
+    _input: type[Input] = field(repr=False)
+    _box: Box = field(repr=False)
 
     def call(
         self,
@@ -147,7 +150,7 @@ class MemoryTool(ToolDefinition):
         approved this call, and `shown` what they saw: it goes through only if that is still so.
         `actor` is who the journal is told, instead of the one that the tools were made for.
         """
-        approval = Approval(approved_by, shown)
+        approval = _approval(approved_by, shown)
         return self._call(self._box.blocking, arguments, call_id, actor, approval)
 
     async def acall(
@@ -160,7 +163,7 @@ class MemoryTool(ToolDefinition):
         shown: ApprovalRequest | None = None,
     ) -> ToolResult:
         """As `call`, without blocking the event loop."""
-        approval = Approval(approved_by, shown)
+        approval = _approval(approved_by, shown)
 
         def work(memory: StructuredMemory) -> ToolResult:
             return self._call(memory, arguments, call_id, actor, approval)
@@ -276,6 +279,15 @@ class Approval(NamedTuple):
 
     by: str | None
     shown: ApprovalRequest | None
+
+
+def _approval(approved_by: str | None, shown: ApprovalRequest | None) -> Approval:
+    if shown is not None and not isinstance(shown, ApprovalRequest):  # pyright: ignore[reportUnnecessaryIsInstance] # callers may err
+        raise InvalidCall(
+            f"shown must be an ApprovalRequest, not a {type(shown).__name__}.",
+            hint="A ToolResult of `request` is for the model: there is nothing to approve.",
+        )
+    return Approval(approved_by, shown)
 
 
 def _writers(names: Names) -> str:

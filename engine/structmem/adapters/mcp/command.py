@@ -23,7 +23,7 @@ from structmem.adapters.mcp.calls import Manner
 from structmem.adapters.mcp.door import Door
 from structmem.adapters.mcp.grants import Entry, permissions
 from structmem.adapters.mcp.memories import Bounds, Held, Memories
-from structmem.tools import Level
+from structmem.tools import OPERATIONS, Level
 
 _PREFIX: Final = re.compile(r"([A-Za-z0-9_-]+)=(.+)", re.DOTALL)
 _DEFAULT_PREFIX: Final = "db_"
@@ -111,6 +111,10 @@ _LEVELS: Final[dict[Level, str]] = {
 
 def _named(text: str) -> Named:
     found = _PREFIX.fullmatch(text)
+    if not found and "=" in text.partition("/")[0]:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: a prefix has letters, digits, _ and -; for such a file write ./ first"
+        )
     prefix, path = found.groups() if found else (_DEFAULT_PREFIX, text)
     if not Path(path).parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no directory {Path(path).parent}")
@@ -140,7 +144,11 @@ def _memories(arguments: argparse.Namespace) -> Memories:
     prefixes = [memory.prefix for memory in named]
     for prefix in prefixes:
         if prefixes.count(prefix) > 1:
-            raise ValueError(f"two memories have the prefix {prefix}; write PREFIX=PATH")
+            both = " and ".join(str(each.path) for each in named if each.prefix == prefix)
+            raise ValueError(
+                f"{both} have the same prefix {prefix}; give each its own: PREFIX=PATH. (A list of "
+                "operations has commas, and no spaces.)"
+            )
     granted = permissions(prefixes, _entries(arguments))
     options = _given(read_only=arguments.read_only, query_timeout=arguments.query_timeout)
     bounds = cast("Bounds", _given(max_rows=arguments.max_rows, max_bytes=arguments.max_bytes))
@@ -161,7 +169,14 @@ def _memories(arguments: argparse.Namespace) -> Memories:
 def _entries(arguments: argparse.Namespace) -> Iterator[Entry]:
     for level in _LEVELS:
         for listed in getattr(arguments, level):
-            yield from (Entry(level, name.strip()) for name in listed.split(",") if name.strip())
+            yield from (Entry(level, _name(name)) for name in listed.split(",") if name.strip())
+
+
+def _name(text: str) -> str:
+    """As the memory calls it: the command line's own commands are written with hyphens."""
+    name = text.strip()
+    operation = name.replace("-", "_")
+    return operation if operation in OPERATIONS else name
 
 
 def _given(**options: Any) -> dict[str, Any]:

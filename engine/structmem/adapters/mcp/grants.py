@@ -6,6 +6,7 @@ levels, is an error: a mistyped grant must not be missed, nor a mistyped denial.
 """
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from structmem.tools import OPERATIONS, Level
@@ -38,8 +39,10 @@ def _check_known(levels: Mapping[str, Level], known: Mapping[str, Mapping[str, s
     tools = {tool for names in known.values() for tool in names}
     for name in levels:
         if name not in OPERATIONS and name not in tools:
+            close = get_close_matches(name, [*OPERATIONS, *tools], n=1)
+            meant = f"; did you mean {close[0]}?" if close else ""
             raise ValueError(
-                f"there is no operation and no tool {name!r}; the operations are "
+                f"there is no operation and no tool {name!r}{meant}; the operations are "
                 f"{', '.join(OPERATIONS)}; tools have the prefix {' or '.join(known)}"
             )
 

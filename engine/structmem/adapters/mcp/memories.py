@@ -50,7 +50,7 @@ class Held:
         bounds: Bounds,
     ) -> None:
         self._path = path
-        self._prefix = prefix
+        self.prefix = prefix
         self._reading: Permissions = {
             name: level for name, level in permissions.items() if name in READS
         }
@@ -100,7 +100,7 @@ class Held:
 
     def _made(self, permissions: Permissions) -> list[MemoryTool]:
         return memory_tools(
-            self._memory, permissions=permissions, prefix=self._prefix, **self._bounds
+            self._memory, permissions=permissions, prefix=self.prefix, **self._bounds
         )
 
 
@@ -114,7 +114,10 @@ class Memories:
     def instructions(self) -> str:
         """How a model should use what was granted. Opens nothing, so it does not know of replicas;
         which tools there are now, their list tells."""
-        return "\n\n".join(rules(each.granted) for each in self._held if each.granted)
+        told = [(each.prefix, rules(each.granted)) for each in self._held if each.granted]
+        if len(told) == 1:
+            return told[0][1]
+        return "\n\n".join(f"About the tools {prefix}…: {text}" for prefix, text in told)
 
     def offered(self) -> list[ToolDefinition]:
         """The tools that can be called now."""

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 
 from structmem.adapters.mcp.messages import INVALID_PARAMS, Refused
-from structmem.tools import ToolDefinition
+from structmem.tools import MUST_BE_APPROVED, ToolDefinition
 
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 ENVELOPE_VERSIONS: Final = ("2026-07-28",)
@@ -194,12 +194,11 @@ def listing(client: Client, tools: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def tool_entry(tool: ToolDefinition, remark: str) -> dict[str, Any]:
-    """A tool as `tools/list` shows it; `remark` is added where a person has to be asked."""
-    asks = tool.level == "ask"
+    """A tool as `tools/list` shows it; `remark` says of one at level `ask` what holds here."""
     return {
         "name": tool.name,
         "title": tool.title,
-        "description": f"{tool.description}\n{remark}" if asks else tool.description,
+        "description": tool.description.replace(MUST_BE_APPROVED, remark),
         "inputSchema": tool.input_schema,
         "annotations": {
             "title": tool.title,
