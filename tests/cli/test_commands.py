@@ -110,5 +110,5 @@ def test_without_the_extra_it_says_what_to_install() -> None:
         "from structmem.cli import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "pip install 'structmem[cli]'" in done.stderr

@@ -17,5 +17,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):
             raise
-        sys.exit("The structmem command needs an extra: pip install 'structmem[cli]'")
+        print(
+            "All but `structmem mcp` needs an extra: pip install 'structmem[cli]'", file=sys.stderr
+        )
+        sys.exit(2)
     app()

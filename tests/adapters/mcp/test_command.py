@@ -24,6 +24,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
         "insert is given two levels",
     ),
     "two memories, one prefix": (["a.db", "b.db"], "a.db and b.db have the same prefix db_"),
+    "no file to read only": (["none.db", "--read-only"], "there is no file none.db"),
     "a space in a prefix": (["a b=crm.db"], "a prefix has letters, digits, _ and -"),
     "a mistyped operation": (["crm.db", "--allow", "insrt"], "did you mean insert?"),
     "an odd prefix": ([f"{'x' * 60}=crm.db"], "not a tool name"),
@@ -52,6 +53,15 @@ def tools(*arguments: str | Path) -> list[str]:
     with served(*arguments) as wire:
         wire.greet()
         return [tool["name"] for tool in wire.ask("tools/list")["result"]["tools"]]
+
+
+def test_a_file_of_another_kind_ends_it(tmp_path: Path) -> None:
+    """S4: and stays as it was."""
+    notes = tmp_path / "notes.txt"
+    notes.write_text("not a database")
+    done = subprocess.run(command(notes), capture_output=True, text=True)
+    assert done.returncode == 2 and "notes.txt is no database" in done.stderr
+    assert [notes.read_text(), *tmp_path.iterdir()] == ["not a database", notes]
 
 
 def test_grants_may_be_given_in_pieces(tmp_path: Path) -> None:

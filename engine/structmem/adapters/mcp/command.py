@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         type=_named,
         metavar="[PREFIX=]PATH",
-        help=f"a memory's file, which need not exist, and how its tools begin ({_DEFAULT_PREFIX})",
+        help=f"a memory's file, which need not exist; the prefix of its tools ({_DEFAULT_PREFIX})",
     )
     for level, meaning in _LEVELS.items():
         parser.add_argument(f"--{level}", action="append", default=[], metavar="LIST", help=meaning)
@@ -120,7 +120,19 @@ def _named(text: str) -> Named:
         raise argparse.ArgumentTypeError(f"there is no directory {Path(path).parent}")
     if Path(path).is_dir():
         raise argparse.ArgumentTypeError(f"{path} is a directory, not a memory")
+    if Path(path).is_file() and not _is_database(Path(path)):
+        raise argparse.ArgumentTypeError(f"{path} is no database, so no memory")
     return Named(prefix, Path(path))
+
+
+def _is_database(path: Path) -> bool:
+    """By its first bytes (https://www.sqlite.org/fileformat.html). A new one may still be empty;
+    one that cannot be read tells more about that when it is opened."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(16) in (b"", b"SQLite format 3\0")
+    except OSError:
+        return True
 
 
 def _seconds(text: str) -> float:
@@ -149,6 +161,10 @@ def _memories(arguments: argparse.Namespace) -> Memories:
                 f"{both} have the same prefix {prefix}; give each its own: PREFIX=PATH. (A list of "
                 "operations has commas, and no spaces.)"
             )
+    if arguments.read_only:
+        for memory in named:
+            if not memory.path.exists():
+                raise ValueError(f"there is no file {memory.path}, which --read-only needs")
     granted = permissions(prefixes, _entries(arguments))
     options = _given(read_only=arguments.read_only, query_timeout=arguments.query_timeout)
     bounds = cast("Bounds", _given(max_rows=arguments.max_rows, max_bytes=arguments.max_bytes))
@@ -188,6 +204,8 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _serve(memories: Memories, manner: Manner) -> int:
+    if os.isatty(0):
+        print("structmem mcp: waiting for a client on standard input; Ctrl-D ends", file=sys.stderr)
     with _standard_output() as stream:
         door = Door(memories, manner, Output(stream, _end_process).send)
         try:
