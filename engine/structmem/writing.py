@@ -215,8 +215,6 @@ class Writer:
         self.capture.rolled_back()
         if self.schema_is_changing:
             self._forget_schema()
-        if self.schema_is_changing:
-            self._forget_schema()
 
 
 class Transaction:

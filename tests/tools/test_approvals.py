@@ -1,6 +1,7 @@
 """S2: an approval is for one call, one time, and for what was shown."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,6 +68,30 @@ def test_what_a_model_wrote_cannot_pose_as_ours(tools: Tools, odd: str) -> None:
         return
     assert len(request.text.splitlines()) == 4
     assert all(each.isprintable() or each == "\n" for each in request.text)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "\u3164",
+        "\u2800",
+        "x\ufe0f",
+        "\U000e0100",
+        "\u034f",
+        "\u0338",
+        "a\u20dd",
+        "e" + "\u0301" * 9,
+    ],
+)
+def test_what_is_drawn_blank_or_over_its_neighbours_is_escaped(tools: Tools, odd: str) -> None:
+    where = f"name = 'Ada' /*{odd}*/"
+    text = request_of(tools["delete"], {"table": "people", "where": where, "reason": odd}).text
+    assert odd not in text and text.count("\\u") >= 2
+
+
+def test_letters_of_every_script_are_shown_as_they_are(tools: Tools) -> None:
+    reason = "Zoe\u0301 \u0915\u094d\u0937\u093f \u05d0\u05b8\u05d1 \u65e5\u672c \U0001f389"
+    assert f'"{reason}"' in request_of(tools["delete"], ADA | {"reason": reason}).text
 
 
 def test_a_cut_text_says_how_much_is_missing(tools: Tools) -> None:
@@ -173,6 +198,23 @@ def test_a_request_of_another_tool_is_no_approval(
     error = error_of(tools[other].call(arguments, approved_by="ada", shown=request))
     assert error["code"] == "approval_void"
     unharmed()
+
+
+def test_an_approval_is_for_one_memory(
+    tools: Tools, people: StructuredMemory, tmp_path: Path
+) -> None:
+    """Another one may have tools of the same names, and equal rows."""
+    with StructuredMemory(tmp_path / "other.db") as other:
+        other.create_table(
+            "people", [Column("name", "TEXT", not_null=True, unique=True), Column("age", "INTEGER")]
+        )
+        other.insert("people", [{"name": "Ada", "age": 36}, {"name": "Bob", "age": 41}])
+        for operation, arguments in (("delete", ADA), ("undo", {})):
+            request = request_of(tools[operation], arguments)
+            theirs = tools_of(other, **{operation: "ask"})[operation]
+            error = error_of(theirs.call(arguments, approved_by="grace", shown=request))
+            assert error["code"] == "approval_void" and "another memory" in error["message"]
+        assert other.position().seq == 2
 
 
 @pytest.mark.parametrize(

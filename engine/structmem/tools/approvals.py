@@ -11,7 +11,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -43,7 +43,8 @@ class ApprovalRequest(Struct, frozen=True):
 
     `statement` says it in words, `reason` is the model's. `rows_matched` (or None), `columns` and
     `sample` are of the rows that it would change or add, `notes` whatever else helps. All values
-    are JSON. `arguments_digest` and `binds` hold the approval to this very call and those rows.
+    are JSON. `memory` (its id), `arguments_digest` and `binds` hold the approval to this very call
+    and those rows.
     """
 
     tool: str
@@ -54,6 +55,7 @@ class ApprovalRequest(Struct, frozen=True):
     columns: list[str]
     sample: list[list[Any]]
     notes: list[str]
+    memory: str
     arguments_digest: str
     binds: dict[str, Any] | None
 
@@ -85,13 +87,21 @@ class ApprovalRequest(Struct, frozen=True):
         return "\n".join([*lines, *(f"{note}." for note in self.notes)])
 
 
+class Asked(NamedTuple):
+    """Which call it is that is asked about: the id of its memory, its tool, its arguments."""
+
+    memory: str
+    tool: str
+    arguments_digest: str
+
+
 def request_of(
-    tool: str, wanted: Input, sight: Sight, digest: str, rehearsed: WriteResult | None
+    asked: Asked, wanted: Input, sight: Sight, rehearsed: WriteResult | None
 ) -> ApprovalRequest:
     """What to show about a call, of which `rehearsed` is known how it would end."""
     notes = [*sight.notes, *_outcome(wanted, rehearsed)] if rehearsed is not None else sight.notes
     return ApprovalRequest(
-        tool=tool,
+        tool=asked.tool,
         operation=wanted.operation,
         statement=wanted.statement(),
         reason=getattr(wanted, "reason", None),
@@ -99,7 +109,8 @@ def request_of(
         columns=list(sight.columns),
         sample=[[to_json(value) for value in row] for row in sight.sample],
         notes=[note.rstrip(".") for note in notes],
-        arguments_digest=digest,
+        memory=asked.memory,
+        arguments_digest=asked.arguments_digest,
         binds=sight.binds,
     )
 

@@ -28,7 +28,7 @@ from structmem import (
     WriteInQuery,
 )
 from structmem.tools import shapes
-from structmem.tools.approvals import ApprovalRequest, outdated, request_of
+from structmem.tools.approvals import ApprovalRequest, Asked, outdated, request_of
 from structmem.tools.arguments import Arguments, convert, digest_of, read_arguments
 from structmem.tools.operations import How, Input
 from structmem.tools.schemas import schema_of
@@ -224,28 +224,33 @@ class MemoryTool(ToolDefinition):
     ) -> Any:
         """Run it if what was `shown` is still so. The memory itself sees to that where it can, in
         the transaction of the write; else it is looked at just before."""
-        digest = digest_of(given)
-        if (shown.tool, shown.arguments_digest) != (self.name, digest):
+        asked = self._asked(memory, given)
+        if shown.memory != asked.memory:
+            raise outdated("The call is to another memory.")
+        if (shown.tool, shown.arguments_digest) != (asked.tool, asked.arguments_digest):
             raise outdated("The call has other arguments.")
         if shown.binds is None:
-            self._check_same(memory, wanted, shown)
+            self._check_same(memory, wanted, asked, shown)
             return run()
         try:
             return run(**shown.binds)
         except PreviewOutdated as error:
             raise outdated(error.message) from error
         except CannotUndo:
-            self._check_same(memory, wanted, shown)
+            self._check_same(memory, wanted, asked, shown)
             raise
 
-    def _check_same(self, memory: StructuredMemory, wanted: Input, shown: ApprovalRequest) -> None:
+    def _asked(self, memory: StructuredMemory, given: Mapping[str, Any]) -> Asked:
+        return Asked(memory.id, self.name, digest_of(given))
+
+    def _check_same(
+        self, memory: StructuredMemory, wanted: Input, asked: Asked, shown: ApprovalRequest
+    ) -> None:
         try:
             rehearsed = wanted.rehearse(memory, self._box.how)
         except InvalidCall as error:
             raise outdated(error.message) from error
-        sight = wanted.sight(memory)
-        now = request_of(self.name, wanted, sight, shown.arguments_digest, rehearsed)
-        if now != shown:
+        if request_of(asked, wanted, wanted.sight(memory), rehearsed) != shown:
             raise outdated("It would touch something else now.")
 
     def _request(
@@ -259,7 +264,7 @@ class MemoryTool(ToolDefinition):
             if rehearsed is not None and wanted.is_idle(sight):
                 told = shapes.of_write_briefly(rehearsed)
                 return ToolResult(told | {"warnings": [_IDLE, *rehearsed.warnings]})
-            return request_of(self.name, wanted, sight, digest_of(given), rehearsed)
+            return request_of(self._asked(memory, given), wanted, sight, rehearsed)
         except StructMemError as error:
             return self._refused(error)
 

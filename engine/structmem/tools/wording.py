@@ -7,6 +7,7 @@ granted, and a sentence about one that was not is left out.
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -17,6 +18,14 @@ _SHOWN_CHARACTERS_MAX: Final = 200
 _NOT_TOOLS: Final = frozenset(["preview", "size", "verify"])
 """Operations that messages name and no tool carries out: a person's, or a program's."""
 
+_UNSEEN: Final = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+) | frozenset(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
+"""Characters that Python calls printable and that no font shows: the rest of what Unicode lets a
+program ignore (Default_Ignorable_Code_Point), and the blank of Braille."""
+
+_MARKS_MAX: Final = 3
+"""How many combining marks a letter may carry, as scripts need; more would cover what is near."""
 
 Names = Mapping[str, str | None]
 """Every operation: the name of its tool, or None where it was not granted."""
@@ -50,7 +59,17 @@ def quoted(value: Any) -> str:
     """A JSON value as JSON, on one line, in which nothing can pose as something else: characters
     that are not seen, or change how the others are seen, are escaped."""
     text = json.dumps(value, ensure_ascii=False)
-    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+    if text.isascii() and text.isprintable():
+        return text
+    kept: list[str] = []
+    marks = _MARKS_MAX  # none may begin a text: it would be drawn on the quote
+    for each in text:
+        category = unicodedata.category(each)
+        marks = marks + 1 if category[0] == "M" else 0 if category[0] == "L" else _MARKS_MAX
+        seen = each.isprintable() and each not in _UNSEEN and category != "Me"
+        is_plain = seen and (category[0] != "M" or marks <= _MARKS_MAX)
+        kept.append(each if is_plain else _escaped(each))
+    return "".join(kept)
 
 
 def _escaped(character: str) -> str:
