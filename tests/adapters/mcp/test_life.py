@@ -7,12 +7,15 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
+from typing import cast
 
 import apsw
 import pytest
 
 from structmem import Column, StructuredMemory, sql
+from structmem.adapters.mcp.command import Output
 from tests.adapters.mcp.wire import ENDLESS, FORM, Json, Wire, content, error_code, served
 
 DELETE: Json = {"name": "db_delete", "arguments": {"table": "people", "where": "true"}}
@@ -119,6 +122,30 @@ def test_another_id_cancels_nothing(path: Path) -> None:
 
 # -- the end -------------------------------------------------------------------------------------
 
+ENDING = """
+import os, sys
+from structmem.adapters.mcp import command
+
+def signalled(work, kill=os.kill, process=os.getpid(), number=int(sys.argv[2])):
+    def first(*args, **kwargs):  # the last of them finds no globals any more
+        kill(process, number)
+        return work(*args, **kwargs)
+    return first
+
+class Last:  # of what Python takes down
+    __del__ = signalled(lambda self: None)
+
+match sys.argv[3]:
+    case "closing":
+        command.Memories.close = signalled(command.Memories.close)
+    case "after another":
+        command.Door.serve = signalled(command.Door.serve)
+        command.Door.abandon = signalled(command.Door.abandon)
+    case "leaving":
+        last = Last()
+sys.exit(command.main(sys.argv[1:2]))
+"""
+
 
 def test_what_was_asked_before_the_end_is_answered(path: Path) -> None:
     """S3: a client may write all it wants, close, and read."""
@@ -161,6 +188,34 @@ def test_a_signal_ends_it(path: Path, number: int, begin: Callable[[Wire], objec
         assert wire.process.wait() == 0
         assert wire.leave() == []
         assert wire.log == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("moment", ["closing", "after another", "leaving"])
+def test_a_signal_while_it_ends_is_quiet_too(path: Path, number: int, moment: str) -> None:
+    """S3: a client that hangs up may send one at once, or two."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENDING, str(path), str(int(number)), moment],
+        input=b"",
+        capture_output=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_nothing_follows_a_line_that_was_interrupted(tmp_path: Path) -> None:
+    """S3: a signal may come when half of it is out."""
+
+    class Interrupted(FileIO):
+        def write(self, data: object, /) -> int:
+            super().write(bytes(cast("memoryview", data)[:2]))
+            raise KeyboardInterrupt
+
+    with Interrupted(tmp_path / "out", "w") as stream:
+        output = Output(stream, pytest.fail)
+        with pytest.raises(KeyboardInterrupt):
+            output.send(b"line\n")
+        output.send(b"another\n")
+    assert (tmp_path / "out").read_bytes() == b"li"
 
 
 def test_a_client_that_reads_no_more_ends_it(path: Path) -> None:

@@ -209,20 +209,27 @@ def _serve(memories: Memories, manner: Manner) -> int:
     with _standard_output() as stream:
         door = Door(memories, manner, Output(stream, _end_process).send)
         try:
-            _on_signals(signal.default_int_handler)
+            _on_signals(_interrupt)
             door.serve(_lines())
-        except KeyboardInterrupt:
             _on_signals(_end_at_once)
+        except KeyboardInterrupt:
             if not door.abandon(seconds=_GRACE_S):
                 _end_at_once()
         memories.close()
+        _on_signals(signal.SIG_IGN)  # ending, Python would give them their default back
     return 0
 
 
-def _on_signals(handler: Callable[..., object]) -> None:
+def _on_signals(handler: Callable[..., object] | signal.Handlers) -> None:
     """Both, because a process that is started in the background of a shell ignores SIGINT."""
     signal.signal(signal.SIGTERM, handler)
     signal.signal(signal.SIGINT, handler)
+
+
+def _interrupt(*_signal: object) -> NoReturn:
+    """Leave the loop. The next signal does not wait, wherever it comes."""
+    _on_signals(_end_at_once)
+    raise KeyboardInterrupt
 
 
 def _end_at_once(*_signal: object) -> NoReturn:
@@ -283,3 +290,6 @@ class Output:
             except (OSError, ValueError):  # nobody reads; or the process ends
                 self._is_open = False
                 self._gone()
+            except KeyboardInterrupt:  # part of the line may be out, and nothing may follow that
+                self._is_open = False
+                raise
