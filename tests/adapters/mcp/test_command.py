@@ -1,6 +1,8 @@
 """The arguments of `structmem mcp`, and how it starts (S4)."""
 
 import json
+import select
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -23,8 +25,8 @@ WRONG: dict[str, tuple[list[str], str]] = {
         ["crm.db", "--allow", "insert", "--ask", "insert"],
         "insert is given two levels",
     ),
-    "two memories, one prefix": (["a.db", "b.db"], "a.db and b.db have the same prefix db_"),
-    "no file to read only": (["none.db", "--read-only"], "there is no file none.db"),
+    "two memories, one prefix": (["a.db", "b.db"], "b.db have the same prefix db_"),
+    "no file to read only": (["none.db", "--read-only"], "none.db, which --read-only needs"),
     "a space in a prefix": (["a b=crm.db"], "a prefix has letters, digits, _ and -"),
     "a mistyped operation": (["crm.db", "--allow", "insrt"], "did you mean insert?"),
     "an odd prefix": ([f"{'x' * 60}=crm.db"], "not a tool name"),
@@ -33,6 +35,13 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "endless time": (["crm.db", "--query-timeout", "inf"], "'inf' is not a number of seconds"),
     "no rows": (["crm.db", "--max-rows", "0"], "'0' is not a whole number above 0"),
     "half a byte": (["crm.db", "--max-bytes", "0.5"], "'0.5' is not a whole number above 0"),
+    "too many rows": (["crm.db", "--max-rows", str(2**63)], "is not a whole number above 0, up to"),
+    "too many bytes": (["crm.db", "--max-bytes", "1" * 5000], "is not a whole number above 0"),
+    "a name that no file has": ([f"{'n' * 5000}"], "cannot be a path: "),
+    "an empty name": ([""], "cannot be a path"),
+    "a path that is no text": (["\udcff.db"], "not valid Unicode text"),
+    "an actor that is no text": (["crm.db", "--actor", "\udcff"], "not valid Unicode text"),
+    "a long approver": (["crm.db", "--approver", "x" * 1001], "1,000 are allowed"),
     "an unknown option": (["crm.db", "--alow", "insert"], "--alow"),
     "a shortened option": (["crm.db", "--all", "insert"], "--all"),
 }
@@ -108,6 +117,29 @@ def test_a_grant_of_execute_is_told_to_the_operator(tmp_path: Path) -> None:
     assert wire.log.count("\n") == 1
 
 
+def test_warnings_may_be_errors(tmp_path: Path) -> None:
+    """S1: the one about `execute` is told, and ends no call."""
+    with served(
+        tmp_path / "crm.db", "--ask", "execute", environment={"PYTHONWARNINGS": "error"}
+    ) as wire:
+        wire.greet()
+        assert not wire.call("db_describe", {})["isError"]
+        wire.leave()
+    assert wire.log.startswith("structmem mcp: execute is granted")
+
+
+def test_a_relative_path_needs_a_working_directory(tmp_path: Path) -> None:
+    """S4"""
+    done = subprocess.run(
+        ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *command("crm.db")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "'crm.db' cannot be a path" in done.stderr.splitlines()[-1]
+
+
 def test_a_memory_in_memory_is_one_too(tmp_path: Path) -> None:
     """M1"""
     with served(":memory:", "--allow", "create_table") as wire:
@@ -125,6 +157,53 @@ def test_an_open_memory_lives_on_beside_it(tmp_path: Path) -> None:
             wire.call("db_insert", {"table": "t", "rows": [{"a": 1}]})
         assert memory.query("SELECT a FROM t").scalar() == 1
         memory.verify(deep=True)
+
+
+# -- the streams that it is started with -------------------------------------------------------
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2", "0 1", "0 2", "1 2", "0 1 2"])
+def test_streams_may_be_closed(tmp_path: Path, closed: str) -> None:
+    """S3: it ends well, and nothing is printed into the file of a memory."""
+    redirections = " ".join(f"{number}>&-" for number in closed.split())
+    call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"db_describe"}}'
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {redirections}', "sh", *command(tmp_path / "crm.db")],
+        input=call,
+        capture_output=True,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (b'"isError":false' in done.stdout) == (closed == "2")
+    if (tmp_path / "crm.db").exists():
+        with StructuredMemory(tmp_path / "crm.db") as memory:
+            memory.verify(deep=True)
+
+
+def test_input_that_cannot_be_read_has_ended(tmp_path: Path) -> None:
+    """S3"""
+    with (tmp_path / "written").open("wb") as stream:
+        done = subprocess.run(command(tmp_path / "crm.db"), stdin=stream, capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_streams_may_be_set_not_to_wait(tmp_path: Path) -> None:
+    """S3: a client may share its end of a socket; no line yet is not the end."""
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    with (
+        ours,
+        ours.makefile("rb") as answers,
+        subprocess.Popen(
+            command(tmp_path / "crm.db"), stdin=theirs.fileno(), stdout=theirs.fileno()
+        ) as process,
+    ):
+        theirs.close()
+        for _ in range(2):
+            ours.sendall(PING)
+            assert b'"result":{}' in answers.readline()
+            assert not select.select([ours], [], [], 0.1)[0], "it is still there, and quiet"
+        ours.shutdown(socket.SHUT_WR)
+        assert (answers.read(), process.wait()) == (b"", 0)
 
 
 # -- the start -----------------------------------------------------------------------------------

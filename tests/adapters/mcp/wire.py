@@ -47,13 +47,13 @@ def envelope(capabilities: Json | None = None, *, version: str = "2026-07-28") -
 class Wire:
     """One server process, its lines in and out. `log` is its standard error, once it has ended."""
 
-    def __init__(self, *arguments: str | Path) -> None:
+    def __init__(self, *arguments: str | Path, environment: dict[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
             command(*arguments),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=os.environ | {"PYTHONWARNINGS": "default"},
+            env=os.environ | {"PYTHONWARNINGS": "default"} | (environment or {}),
         )
         self.log = ""
         self._ids = 0
@@ -124,10 +124,10 @@ class Wire:
 
 
 @contextmanager
-def served(*arguments: str | Path) -> Generator[Wire]:
+def served(*arguments: str | Path, environment: dict[str, str] | None = None) -> Generator[Wire]:
     """A server with these arguments. It must end by itself, with nothing unsaid, when its input
     ends."""
-    wire = Wire(*arguments)
+    wire = Wire(*arguments, environment=environment)
     try:
         yield wire
         if wire.process.returncode is None:

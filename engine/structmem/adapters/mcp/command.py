@@ -30,6 +30,10 @@ _DEFAULT_PREFIX: Final = "db_"
 _SECONDS_MAX: Final = 86_400.0
 """A day: whoever waits longer is not waiting any more."""
 
+_COUNT_MAX: Final = (1 << 63) - 1
+_LABEL_BYTES_MAX: Final = 1_000
+"""What the memory takes for a bound, and the journal for a name."""
+
 _GRACE_S: Final = 1.0
 """What a call that runs is given to end after a signal: clients kill a server two seconds after
 it."""
@@ -45,6 +49,7 @@ class Named(NamedTuple):
 def main(argv: Sequence[str]) -> int:
     """Serve until the client leaves. The process's exit code; wrong arguments exit with 2."""
     warnings.showwarning = _show_warning
+    warnings.simplefilter("default", UserWarning)  # one made an error would end every call
     parser = _parser()
     arguments = parser.parse_intermixed_args(argv)
     try:
@@ -89,9 +94,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="how long an answer is waited for (300)",
     )
-    parser.add_argument("--actor", metavar="NAME", help="who acts, for the journal (the client)")
     parser.add_argument(
-        "--approver", metavar="NAME", help="who approves, for the journal (the user of the client)"
+        "--actor", type=_label, metavar="NAME", help="who acts, for the journal (the client)"
+    )
+    parser.add_argument(
+        "--approver",
+        type=_label,
+        metavar="NAME",
+        help="who approves, for the journal (the user of the client)",
     )
     parser.add_argument("--read-only", action="store_true", help="offer what reads, and no more")
     parser.add_argument("--max-rows", type=_count, metavar="N", help="rows of a result (200)")
@@ -115,14 +125,44 @@ def _named(text: str) -> Named:
         raise argparse.ArgumentTypeError(
             f"{text!r}: a prefix has letters, digits, _ and -; for such a file write ./ first"
         )
-    prefix, path = found.groups() if found else (_DEFAULT_PREFIX, text)
-    if not Path(path).parent.is_dir():
-        raise argparse.ArgumentTypeError(f"there is no directory {Path(path).parent}")
-    if Path(path).is_dir():
+    prefix, name = found.groups() if found else (_DEFAULT_PREFIX, text)
+    if "\0" in name or not name:
+        raise argparse.ArgumentTypeError(f"{name!r:.200} cannot be a path")
+    try:
+        name.encode()
+        return Named(prefix, _located(name))
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"{name!r:.200} is not valid Unicode text") from None
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"{name!r:.200} cannot be a path: {error.strerror}"
+        ) from None
+
+
+def _located(name: str) -> Path:
+    """Where the memory is, wherever the working directory may go. Raises `OSError`."""
+    path = Path(name)
+    if name == ":memory:":
+        return path
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no directory {path.parent}")
+    if path.is_dir():
         raise argparse.ArgumentTypeError(f"{path} is a directory, not a memory")
-    if Path(path).is_file() and not _is_database(Path(path)):
+    if path.is_file() and not _is_database(path):
         raise argparse.ArgumentTypeError(f"{path} is no database, so no memory")
-    return Named(prefix, Path(path))
+    return path.absolute()
+
+
+def _label(text: str) -> str:
+    """A name that the journal can keep."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError(f"{text!r:.200} is not valid Unicode text") from None
+    if size > _LABEL_BYTES_MAX:
+        allowed = f"{_LABEL_BYTES_MAX:,} are allowed"
+        raise argparse.ArgumentTypeError(f"the name has {size:,} bytes; {allowed}")
+    return text
 
 
 def _is_database(path: Path) -> bool:
@@ -140,15 +180,19 @@ def _seconds(text: str) -> float:
         seconds = float(text)
         if math.isfinite(seconds) and 0 < seconds <= _SECONDS_MAX:
             return seconds
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, above 0 up to a day")
+    raise argparse.ArgumentTypeError(
+        f"{text!r:.200} is not a number of seconds, above 0 up to a day"
+    )
 
 
 def _count(text: str) -> int:
     with suppress(ValueError):
         count = int(text)
-        if count > 0:
+        if 0 < count <= _COUNT_MAX:
             return count
-    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    raise argparse.ArgumentTypeError(
+        f"{text!r:.200} is not a whole number above 0, up to {_COUNT_MAX:,}"
+    )
 
 
 def _memories(arguments: argparse.Namespace) -> Memories:
@@ -204,6 +248,8 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _serve(memories: Memories, manner: Manner) -> int:
+    _open_what_is_closed()
+    _wait_for_streams()
     if os.isatty(0):
         print("structmem mcp: waiting for a client on standard input; Ctrl-D ends", file=sys.stderr)
     with _standard_output() as stream:
@@ -238,9 +284,36 @@ def _end_at_once(*_signal: object) -> NoReturn:
 
 
 def _lines() -> Iterator[bytes]:
-    """Lines of standard input, of any length."""
-    with open(0, "rb", closefd=False) as stream:  # a descriptor has no path
+    """Lines of standard input, of any length. One that cannot be read has ended."""
+    with suppress(OSError), open(0, "rb", closefd=False) as stream:  # a descriptor has no path
         yield from stream
+
+
+def _open_what_is_closed() -> None:
+    """Have all three standard descriptors: what is opened later would get their numbers, and what
+    is printed would go into a file. No input has ended, and no output is not read."""
+    missing = [number for number in (0, 1, 2) if not _is_open(number)]
+    for number in missing:
+        null = os.open(os.devnull, os.O_RDWR)
+        if null != number:
+            os.dup2(null, number)
+            os.close(null)
+
+
+def _wait_for_streams() -> None:
+    """A client may have made them not wait. A read that finds no line yet would then look like the
+    end."""
+    if os.name == "posix":
+        os.set_blocking(0, True)
+        os.set_blocking(1, True)
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def _show_warning(message: Warning | str, *_where: object) -> None:
@@ -250,13 +323,9 @@ def _show_warning(message: Warning | str, *_where: object) -> None:
 
 
 def _standard_output() -> FileIO:
-    """The stream of the protocol. Descriptor 1 leads to standard error from now on, if there is
-    one."""
+    """The stream of the protocol. Descriptor 1 leads to standard error from now on."""
     stream = FileIO(os.dup(1), "w")
-    try:
-        os.dup2(2, 1)
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(2, 1)
     return stream
 
 
