@@ -112,6 +112,23 @@ def test_a_question_about_a_cancelled_call_is_called_off(path: Path) -> None:
         assert content(wire.call("db_query", COUNT))["rows"] == [[1]]
 
 
+def test_a_question_about_a_call_whose_id_comes_again_is_called_off(path: Path) -> None:
+    """S2: nobody answers in vain; the second of them is asked about, and answered."""
+    with served(path, "--ask", "delete", "--allow", "insert") as wire:
+        wire.greet(FORM)
+        wire.ask("tools/call", insert("Ada"))
+        call = wire.send("tools/call", DELETE)
+        first = wire.receive()
+        wire.ask("tools/list")
+        wire.say({"id": call, "method": "tools/call", "params": DELETE})
+        assert wire.receive()["params"] == {"requestId": first["id"]}
+        second = wire.receive()
+        for question in (first, second):
+            wire.answer(question, {"action": "accept", "content": {"approve": True}})
+        answer = wire.receive()
+        assert (answer["id"], content(answer["result"])["rowsChanged"]) == (call, 1)
+
+
 def test_another_id_cancels_nothing(path: Path) -> None:
     """S3: 2 and "2" are two requests."""
     with served(path, "--allow", "insert", "--query-timeout", "0.5") as wire:

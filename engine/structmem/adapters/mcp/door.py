@@ -101,9 +101,12 @@ class Door:
 
     def _cancel(self, cancelled: Cancelled) -> None:
         if cancelled.request_id is not None:
-            request = self._wanted.cancel(cancelled.request_id)
-            if isinstance(request, Call):
-                self._questions.withdraw(request)
+            self._drop(self._wanted.cancel(cancelled.request_id))
+
+    def _drop(self, request: Call | Request | None) -> None:
+        """Do not ask about what wants no answer any more: a yes would do nothing."""
+        if isinstance(request, Call):
+            self._questions.withdraw(request)
 
     def _begin(self, request: Request) -> Result | None:
         """The result of a request that needs no memory. None if the worker will have it."""
@@ -138,7 +141,7 @@ class Door:
         return self._memories.instructions
 
     def _later(self, request: Call | Request, work: Callable[[], Result | None]) -> None:
-        self._wanted.add(request)
+        self._drop(self._wanted.add(request))
         self._worker.put(partial(self._carry_out, request, work))
 
     # -- on the worker ---------------------------------------------------------------------------

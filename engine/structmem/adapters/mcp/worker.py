@@ -61,10 +61,13 @@ class Wanted(Generic[N]):
         self._by_id: dict[Id, N] = {}
         self._lock = threading.Lock()
 
-    def add(self, request: N) -> None:
-        """It wants an answer. One of the same id, which a client must not send, loses its own."""
+    def add(self, request: N) -> N | None:
+        """It wants an answer. One of the same id, which a client must not send, loses its own, and
+        is returned."""
         with self._lock:
+            replaced = self._by_id.get(request.id)
             self._by_id[request.id] = request
+            return replaced
 
     def holds(self, request: N) -> bool:
         """Whether it still wants one."""
