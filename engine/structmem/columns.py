@@ -100,6 +100,8 @@ def _camel_keys(given: Mapping[Any, Any]) -> dict[str, Any]:
     for key, value in given.items():
         first, *rest = str(key).split("_")
         name = first + "".join(word.capitalize() for word in rest)
+        if name in result:
+            raise InvalidCall(f"{shown(name)} of a column is given twice.", hint="Give it once.")
         result[name] = _reference_keys(value) if name == "references" else value
     return result
 

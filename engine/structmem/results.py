@@ -56,6 +56,9 @@ class WriteResult(Struct, frozen=True):
     repeated: bool = False
     operations: list[str] = field(default_factory=list[str])
     """For undo: the operations taken back."""
+    touched: dict[str, int] = field(default_factory=dict[str, int])
+    """Of a rehearsal: how many rows of each table would differ, those that triggers and foreign
+    keys change among them."""
 
 
 class Preview(Struct, frozen=True):

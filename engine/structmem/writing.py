@@ -48,6 +48,7 @@ from structmem_journal import (
     Record,
     RecordTooLarge,
     Redone,
+    RowsChanged,
     SchemaChanged,
     Shown,
     Undone,
@@ -341,7 +342,8 @@ class Transaction:
     def rehearsed(self, change: Change) -> WriteResult:
         """What `finish` would return, without the record. The transaction is not committed, and so
         leaves nothing."""
-        effects = self._captured() if change.effects is None else change.effects
+        effects = [*(self._captured() if change.effects is None else change.effects)]
+        rows = [each for each in effects if isinstance(each, RowsChanged)]
         undone = [each.operations for each in effects if isinstance(each, Undone | Redone)]
         return WriteResult(
             None,
@@ -350,6 +352,10 @@ class Transaction:
             rowids=change.rowids,
             warnings=change.warnings,
             operations=[op_id_of(seq) for seqs in undone for seq in seqs],
+            touched={
+                table: sum(each.row_count for each in rows if each.table == table)
+                for table in dict.fromkeys(each.table for each in rows)
+            },
         )
 
     def _expired(self, effects: Sequence[Effect]) -> list[Effect]:

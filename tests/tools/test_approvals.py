@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from structmem import ApprovalTimedOut, ApprovalVoid, Column, InvalidCall, StructuredMemory
+from structmem import (
+    ApprovalTimedOut,
+    ApprovalVoid,
+    Column,
+    InvalidCall,
+    Reference,
+    StructuredMemory,
+)
 from structmem.tools import ApprovalRequest, Approvals, MemoryTool, ToolResult
 
 from .conftest import Tools, Unharmed, error_of, tools_of
@@ -200,6 +207,78 @@ def test_a_request_of_another_tool_is_no_approval(
     unharmed()
 
 
+def test_rows_that_a_foreign_key_or_a_trigger_changes_are_told_and_bound(
+    tools: Tools, people: StructuredMemory
+) -> None:
+    people.create_table("jobs", [Column("who", references=Reference("people", "name", "CASCADE"))])
+    people.insert("jobs", [{"who": "Ada"}, {"who": "Ada"}, {"who": "Bob"}])
+    people.execute(
+        "CREATE TABLE audit(x);"
+        "CREATE TRIGGER gone AFTER DELETE ON people BEGIN INSERT INTO audit VALUES (old.name);"
+        "UPDATE people SET age = 0; END"
+    )
+    told = ['It also changes 1 rows of "audit".', 'It also changes 2 rows of "jobs".']
+    own = 'It also changes 1 rows of "people".'
+    request = request_of(tools["delete"], ADA)
+    assert request.text.splitlines()[-3:] == [*told, own]
+
+    people.insert("jobs", {"who": "Ada"})
+    error = error_of(tools["delete"].call(ADA, approved_by="grace", shown=request))
+    assert error["code"] == "approval_void"
+    again = request_of(tools["delete"], ADA)
+    assert 'It also changes 3 rows of "jobs".' in again.text
+    assert not tools["delete"].call(ADA, approved_by="grace", shown=again).is_error
+    assert 'It changes 3 rows of "jobs".' in request_of(tools["undo"], {}).text
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        ("delete", ADA),
+        ("update", {"table": "people", "set": {"age": 1}, "where": "true"}),
+        ("drop_table", {"table": "people"}),
+        ("insert", {"table": "people", "rows": [{"name": "Eve"}]}),
+        ("undo", {}),
+        ("revert_to", {"opId": "op_1"}),
+    ],
+)
+def test_an_approved_call_that_comes_again_gets_its_first_result(
+    tools: Tools, operation: str, arguments: Any
+) -> None:
+    """M8: what was shown is not so any more, because this very call changed it."""
+    tool = tools[operation]
+    request = request_of(tool, arguments)
+    done = [tool.call(arguments, call_id="c", approved_by="grace", shown=request) for _ in range(2)]
+    assert [each.data.get("repeated", False) for each in done] == [False, True]
+    assert done[0].data["op"] == done[1].data["op"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"name": "a", "notNull": True, "not_null": False},
+        {
+            "name": "a",
+            "references": {
+                "table": "people",
+                "column": "name",
+                "onDelete": "CASCADE",
+                "on_delete": "SET NULL",
+            },
+        },
+    ],
+)
+def test_a_key_in_both_spellings_is_refused(tools: Tools, unharmed: Unharmed, column: Any) -> None:
+    """Whoever approves would see both, and not know which holds."""
+    for operation, arguments in (
+        ("create_table", {"table": "t", "columns": [column]}),
+        ("add_column", {"table": "people", "column": column}),
+    ):
+        error = error_of(tools[operation].call(arguments, approved_by="grace"))
+        assert error["code"] == "invalid_call" and "is given twice" in error["message"]
+    unharmed()
+
+
 def test_an_approval_is_for_one_memory(
     tools: Tools, people: StructuredMemory, tmp_path: Path
 ) -> None:
@@ -303,7 +382,7 @@ def test_what_execute_would_run_is_shown_whole_with_what_it_changes(
     request = request_of(execute, script)
     assert request.text.splitlines() == [
         'Execute the SQL "DELETE FROM people;\\nDROP TABLE people".',
-        "It changes 2 rows.",
+        'It changes 2 rows of "people".',
     ]
     people.insert("people", {"name": "Eve"})
     error = error_of(execute.call(script, approved_by="ada", shown=request))

@@ -25,7 +25,7 @@ from structmem import (
 )
 from structmem.tools.arguments import Arguments, digest_of, read_arguments
 from structmem.tools.json_values import to_json
-from structmem.tools.operations import Input, Sight
+from structmem.tools.operations import Delete, Input, Insert, Sight, Update
 from structmem.tools.wording import quoted
 
 _STATEMENT_CHARACTERS_MAX: Final = 4_000
@@ -117,9 +117,24 @@ def request_of(
 
 def _outcome(wanted: Input, rehearsed: WriteResult) -> list[str]:
     """What a rehearsal showed that the statement does not say."""
-    changed = f"It changes {rehearsed.rows_changed:,} rows" if wanted.operation == "execute" else ""
-    warned = [quoted(warning) for warning in rehearsed.warnings]
-    return [*filter(None, [changed]), *(f"It warns: {warning}" for warning in warned)]
+    warned = [f"It warns: {quoted(warning)}" for warning in rehearsed.warnings]
+    return [*_touched(wanted, rehearsed), *warned]
+
+
+def _touched(wanted: Input, rehearsed: WriteResult) -> list[str]:
+    """Which rows change that are not those of the statement: triggers and foreign keys see to it,
+    or the statement names none."""
+    own = wanted.table.lower() if isinstance(wanted, Insert | Update | Delete) else None
+    also = "It" if own is None else "It also"
+    counts = {
+        table: count - (rehearsed.rows_changed if table.lower() == own else 0)
+        for table, count in rehearsed.touched.items()
+    }
+    notes = [
+        f"{also} changes {n:,} rows of {quoted(table)}" for table, n in counts.items() if n > 0
+    ]
+    is_execute = wanted.operation == "execute"
+    return notes or ([f"It changes {rehearsed.rows_changed:,} rows"] if is_execute else [])
 
 
 def _row(columns: list[str], row: list[Any]) -> str:

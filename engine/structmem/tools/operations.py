@@ -225,7 +225,7 @@ class Writes(Input, frozen=True, kw_only=True):
         return shapes.of_write_briefly(self.write(memory, noted, **binds))
 
     def rehearse(self, memory: StructuredMemory, how: How) -> WriteResult | None:
-        return self.write(memory.rehearsal(), Noted(reason=self.reason, call_id=None))
+        return self.write(memory.rehearsal(), Noted(reason=self.reason, call_id=how.call_id))
 
     def write(self, memory: StructuredMemory, noted: Noted, **binds: Any) -> WriteResult:
         raise NotImplementedError

@@ -10,9 +10,9 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -20,6 +20,7 @@ from msgspec import Struct
 
 import structmem
 from structmem import (
+    CallIdReused,
     CannotUndo,
     InvalidCall,
     NotGranted,
@@ -200,10 +201,10 @@ class MemoryTool(ToolDefinition):
                 actor or self._box.actor or memory.actor, approved_by=approval.by
             )
             how = msgspec.structs.replace(self._box.how, call_id=call_id)
-            run = partial(wanted.run, acting, how)
             if approval.shown is None:
-                return ToolResult(run())
-            return ToolResult(self._as_shown(acting, wanted, given, run, approval.shown))
+                return ToolResult(wanted.run(acting, how))
+            asked = self._asked(memory, given)
+            return ToolResult(self._as_shown(acting, wanted, asked, how, approval.shown))
         except StructMemError as error:
             return self._refused(error)
 
@@ -218,38 +219,49 @@ class MemoryTool(ToolDefinition):
         self,
         memory: StructuredMemory,
         wanted: Input,
-        given: Mapping[str, Any],
-        run: Callable[..., Any],
+        asked: Asked,
+        how: How,
         shown: ApprovalRequest,
     ) -> Any:
-        """Run it if what was `shown` is still so. The memory itself sees to that where it can, in
-        the transaction of the write; else it is looked at just before."""
-        asked = self._asked(memory, given)
+        """Run it if what was `shown` is still so. It is looked at just before; and the memory
+        itself sees to what it can, in the transaction of the write. An undo of one operation can
+        be nothing else, so that it is looked at only to tell why it failed."""
         if shown.memory != asked.memory:
             raise outdated("The call is to another memory.")
         if (shown.tool, shown.arguments_digest) != (asked.tool, asked.arguments_digest):
             raise outdated("The call has other arguments.")
-        if shown.binds is None:
-            self._check_same(memory, wanted, asked, shown)
-            return run()
+        binds = shown.binds or {}
+        if "op_id" not in binds:
+            self._check_same(memory, wanted, asked, how, shown)
         try:
-            return run(**shown.binds)
+            return wanted.run(memory, how, **binds)
         except PreviewOutdated as error:
             raise outdated(error.message) from error
         except CannotUndo:
-            self._check_same(memory, wanted, asked, shown)
+            self._check_same(memory, wanted, asked, how, shown)
             raise
 
     def _asked(self, memory: StructuredMemory, given: Mapping[str, Any]) -> Asked:
         return Asked(memory.id, self.name, digest_of(given))
 
     def _check_same(
-        self, memory: StructuredMemory, wanted: Input, asked: Asked, shown: ApprovalRequest
+        self,
+        memory: StructuredMemory,
+        wanted: Input,
+        asked: Asked,
+        how: How,
+        shown: ApprovalRequest,
     ) -> None:
+        """Raise `ApprovalVoid` if it would do something else than was `shown`. A call that comes
+        again has done it already."""
         try:
-            rehearsed = wanted.rehearse(memory, self._box.how)
+            rehearsed = wanted.rehearse(memory, how)
+        except CallIdReused:
+            raise
         except InvalidCall as error:
             raise outdated(error.message) from error
+        if rehearsed is not None and rehearsed.repeated:
+            return
         if request_of(asked, wanted, wanted.sight(memory), rehearsed) != shown:
             raise outdated("It would touch something else now.")
 
