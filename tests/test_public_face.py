@@ -99,6 +99,7 @@ FIELDS = {
         "warnings",
         "repeated",
         "operations",
+        "touched",
     ],
 }
 
