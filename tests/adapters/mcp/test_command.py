@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from structmem import Column, StructuredMemory
+from structmem import Column, InvalidCall, StructuredMemory
 from structmem.adapters.mcp.grants import Entry, permissions
 from structmem.cli.app import app
 from tests.adapters.mcp.wire import Json, command, content, served
@@ -35,7 +35,10 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "endless time": (["crm.db", "--query-timeout", "inf"], "'inf' is not a number of seconds"),
     "no rows": (["crm.db", "--max-rows", "0"], "'0' is not a whole number above 0"),
     "half a byte": (["crm.db", "--max-bytes", "0.5"], "'0.5' is not a whole number above 0"),
-    "too many rows": (["crm.db", "--max-rows", str(2**63)], "is not a whole number above 0, up to"),
+    "too many rows": (
+        ["crm.db", "--max-rows", "1000000001"],
+        "is not a whole number above 0, up to",
+    ),
     "too many bytes": (["crm.db", "--max-bytes", "1" * 5000], "is not a whole number above 0"),
     "a name that no file has": ([f"{'n' * 5000}"], "cannot be a path: "),
     "an empty name": ([""], "cannot be a path"),
@@ -115,6 +118,20 @@ def test_a_grant_of_execute_is_told_to_the_operator(tmp_path: Path) -> None:
         wire.leave()
     assert wire.log.startswith("structmem mcp: execute is granted")
     assert wire.log.count("\n") == 1
+
+
+def test_the_bounds_are_those_of_a_memory(tmp_path: Path) -> None:
+    """S4: what the arguments may be, every call can use."""
+    most = "1000000000"
+    bounds = ("--max-rows", most, "--max-bytes", most, "--actor", "x" * 1000)
+    with served(tmp_path / "crm.db", "--allow", "create_table", *bounds) as wire:
+        wire.greet()
+        wire.call("db_create_table", {"table": "t", "columns": [{"name": "a"}]})
+        assert content(wire.call("db_query", {"sql": "SELECT 1"}))["rows"] == [[1]]
+    with StructuredMemory(tmp_path / "crm.db") as memory:
+        assert memory.history(1)[0].actor == "x" * 1000
+        with pytest.raises(InvalidCall):
+            memory.acting_as("x" * 1001)
 
 
 def test_warnings_may_be_errors(tmp_path: Path) -> None:

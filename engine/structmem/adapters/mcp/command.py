@@ -30,9 +30,12 @@ _DEFAULT_PREFIX: Final = "db_"
 _SECONDS_MAX: Final = 86_400.0
 """A day: whoever waits longer is not waiting any more."""
 
-_COUNT_MAX: Final = (1 << 63) - 1
+_COUNT_MAX: Final = 1_000_000_000
+"""More rows or bytes than any message holds, and still within the bounds of a query: the tools
+multiply it."""
+
 _LABEL_BYTES_MAX: Final = 1_000
-"""What the memory takes for a bound, and the journal for a name."""
+"""What the journal takes for a name."""
 
 _GRACE_S: Final = 1.0
 """What a call that runs is given to end after a signal: clients kill a server two seconds after
