@@ -99,7 +99,6 @@ FIELDS = {
         "warnings",
         "repeated",
         "operations",
-        "touched",
     ],
 }
 

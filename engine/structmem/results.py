@@ -56,9 +56,13 @@ class WriteResult(Struct, frozen=True):
     repeated: bool = False
     operations: list[str] = field(default_factory=list[str])
     """For undo: the operations taken back."""
+
+
+class Rehearsed(WriteResult, frozen=True):
+    """What a write would do, as a rehearsal found. `touched` counts the rows of each table that
+    would differ, those that triggers and foreign keys change among them."""
+
     touched: dict[str, int] = field(default_factory=dict[str, int])
-    """Of a rehearsal: how many rows of each table would differ, those that triggers and foreign
-    keys change among them."""
 
 
 class Preview(Struct, frozen=True):

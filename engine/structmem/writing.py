@@ -32,7 +32,7 @@ from structmem.connection import begin_immediate, closed, open_reader, open_writ
 from structmem.errors import CallIdReused, InvalidCall, ReadOnly
 from structmem.limits import ROW_SLACK_BYTES
 from structmem.options import Options
-from structmem.results import WriteResult, op_id_of
+from structmem.results import Rehearsed, WriteResult, op_id_of
 from structmem.schema import Table
 from structmem.size import bound, write_error
 from structmem.upgrade import upgrade
@@ -339,13 +339,13 @@ class Transaction:
         self.commit()
         return _result_of(event, self.position)
 
-    def rehearsed(self, change: Change) -> WriteResult:
+    def rehearsed(self, change: Change) -> Rehearsed:
         """What `finish` would return, without the record. The transaction is not committed, and so
         leaves nothing."""
         effects = [*(self._captured() if change.effects is None else change.effects)]
         rows = [each for each in effects if isinstance(each, RowsChanged)]
         undone = [each.operations for each in effects if isinstance(each, Undone | Redone)]
-        return WriteResult(
+        return Rehearsed(
             None,
             None,
             rows_changed=change.rows_changed,

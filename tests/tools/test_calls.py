@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from structmem import AsyncStructuredMemory, InvalidCall, StructuredMemory
-from structmem.tools import MemoryTool, memory_tools
+from structmem.tools import MemoryTool, ToolResult, memory_tools
 
 from .conftest import Tools, Unharmed, error_of, tools_of
 
@@ -237,6 +238,23 @@ def test_both_kinds_of_memory_give_the_same(people: StructuredMemory) -> None:
 
     asyncio.run(main())
     assert people.query("SELECT count(*) FROM people").scalar() == 4
+
+
+def test_a_memory_that_was_closed_is_an_error_that_is_told(tmp_path: Path) -> None:
+    """M9: awaited calls raise as little as the others."""
+
+    async def main() -> None:
+        memory = AsyncStructuredMemory(tmp_path / "closed.db")
+        (delete,) = memory_tools(
+            memory, permissions={"describe": "deny", "query": "deny", "delete": "allow"}
+        )
+        await memory.close()
+        rows = {"table": "people", "where": "true"}
+        for told in (await delete.acall(rows), await delete.arequest(rows)):
+            assert isinstance(told, ToolResult)
+            assert "is closed" in error_of(told)["message"]
+
+    asyncio.run(main())
 
 
 def test_a_query_is_cancelled_with_its_await(people: StructuredMemory) -> None:

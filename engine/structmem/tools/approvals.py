@@ -21,6 +21,7 @@ from structmem import (
     Declined,
     InvalidCall,
     NobodyToAsk,
+    Rehearsed,
     WriteResult,
 )
 from structmem.tools.arguments import Arguments, digest_of, read_arguments
@@ -118,16 +119,17 @@ def request_of(
 def _outcome(wanted: Input, rehearsed: WriteResult) -> list[str]:
     """What a rehearsal showed that the statement does not say."""
     warned = [f"It warns: {quoted(warning)}" for warning in rehearsed.warnings]
-    return [*_touched(wanted, rehearsed), *warned]
+    touched = _touched(wanted, rehearsed) if isinstance(rehearsed, Rehearsed) else []
+    return [*touched, *warned]
 
 
-def _touched(wanted: Input, rehearsed: WriteResult) -> list[str]:
+def _touched(wanted: Input, rehearsed: Rehearsed) -> list[str]:
     """Which rows change that are not those of the statement: triggers and foreign keys see to it,
     or the statement names none."""
-    own = wanted.table.lower() if isinstance(wanted, Insert | Update | Delete) else None
+    own = _folded(wanted.table) if isinstance(wanted, Insert | Update | Delete) else None
     also = "It" if own is None else "It also"
     counts = {
-        table: count - (rehearsed.rows_changed if table.lower() == own else 0)
+        table: count - (rehearsed.rows_changed if _folded(table) == own else 0)
         for table, count in rehearsed.touched.items()
     }
     notes = [
@@ -135,6 +137,11 @@ def _touched(wanted: Input, rehearsed: WriteResult) -> list[str]:
     ]
     is_execute = wanted.operation == "execute"
     return notes or ([f"It changes {rehearsed.rows_changed:,} rows"] if is_execute else [])
+
+
+def _folded(name: str) -> bytes:
+    """Equal for names that SQLite takes for the same: of bytes, the case of ASCII only is lost."""
+    return name.encode().lower()
 
 
 def _row(columns: list[str], row: list[Any]) -> str:

@@ -169,7 +169,10 @@ class MemoryTool(ToolDefinition):
         def work(memory: StructuredMemory) -> ToolResult:
             return self._call(memory, arguments, call_id, actor, approval)
 
-        return await self._box.awaited.run(work, writes=not self.read_only)
+        try:
+            return await self._box.awaited.run(work, writes=not self.read_only)
+        except StructMemError as error:  # closed, or of a parent process: nothing was begun
+            return self._refused(error)
 
     def request(self, arguments: Arguments) -> ApprovalRequest | ToolResult:
         """What to show a person before this call: what it would do, and to what. The call is
@@ -183,7 +186,10 @@ class MemoryTool(ToolDefinition):
         def work(memory: StructuredMemory) -> ApprovalRequest | ToolResult:
             return self._request(memory, arguments)
 
-        return await self._box.awaited.run(work, writes=False)
+        try:
+            return await self._box.awaited.run(work, writes=False)
+        except StructMemError as error:
+            return self._refused(error)
 
     def _call(
         self,
