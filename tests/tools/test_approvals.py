@@ -279,6 +279,13 @@ def test_a_key_in_both_spellings_is_refused(tools: Tools, unharmed: Unharmed, co
     unharmed()
 
 
+def test_null_is_told_from_what_a_row_leaves_out(tools: Tools) -> None:
+    rows = [{"name": "Eve", "age": None}, {"name": "Mal"}]
+    told = "leaves out is shown as null, and takes its default."
+    assert told not in request_of(tools["insert"], {"table": "people", "rows": rows[:1]}).text
+    assert told in request_of(tools["insert"], {"table": "people", "rows": rows}).text
+
+
 def test_an_approval_is_for_one_memory(
     tools: Tools, people: StructuredMemory, tmp_path: Path
 ) -> None:

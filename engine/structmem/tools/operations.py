@@ -260,7 +260,8 @@ class Insert(Writes, frozen=True):
     def sight(self, memory: StructuredMemory) -> Sight:
         names = list(dict.fromkeys(name for row in self.rows for name in row))
         rows = [[row.get(name) for name in names] for row in self.rows[:_SAMPLE_ROWS]]
-        return Sight(len(self.rows), names, rows)
+        fewer = any(len(row) < len(names) for row in self.rows[:_SAMPLE_ROWS])
+        return Sight(len(self.rows), names, rows, notes=[_LEFT_OUT] if fewer else [])
 
 
 class Update(Writes, frozen=True):
@@ -569,6 +570,7 @@ _JSON_SHORTER_MAX: Final = 4
 """A query counts a number for eight bytes; its JSON has two at least, with the comma."""
 
 _SAMPLE_ROWS: Final = 5
+_LEFT_OUT: Final = "A column that a row leaves out is shown as null, and takes its default"
 _OPERATIONS_SHOWN: Final = 10
 _OPERATIONS_READ: Final = 200
 
