@@ -28,7 +28,7 @@ import apsw
 from msgspec import Struct
 
 from structmem import schema, sql
-from structmem.bounds import Instruction
+from structmem.bounds import Bounds, Instruction, Watch, ceiling
 from structmem.errors import InvalidCall
 from structmem.guard import SCHEMA_TABLES
 from structmem.identifiers import INTERNAL_PREFIX, fold, is_internal, quote
@@ -57,8 +57,10 @@ class Capture:
     """The triggers and the hook of one writing connection. Set up when it is opened: a statement
     that was compiled before the hook was there would pass it by."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, bounds: Bounds, timeout: float) -> None:
         self._connection = connection
+        self._bounds = bounds
+        self._timeout = timeout
         self._hooked: dict[str, set[int]] = {}
         self._noted: dict[str, set[int]] = {}
         self._numbers: dict[str, int] = {}
@@ -110,7 +112,8 @@ class Capture:
 
     def tables_written_by(self, statement: str) -> frozenset[str]:
         """The names of the user's tables that `statement` may write, foreign key actions and
-        triggers included. The statement is compiled, not run."""
+        triggers included. The statement is compiled, not run. Raises `QueryLimit` when that takes
+        longer than `timeout` seconds, or the memory of a query: triggers may read nested views."""
         return self._compiled(statement).tables
 
     def set_off_by(self, statement: str) -> SetOff:
@@ -154,10 +157,13 @@ class Capture:
         ours: set[str] = set()
         listings: dict[str, str] = {}
         triggers: set[str] = set()
+        watch = Watch(self._timeout, self._bounds)
 
         def note(
             action: int, name: str | None, _column: str | None, db: str | None, by: str | None
         ) -> int:
+            if action == apsw.SQLITE_SELECT:
+                watch.look()
             if by and not is_internal(by):
                 triggers.add(by)
                 if name and _lists_tables(name):
@@ -170,7 +176,10 @@ class Capture:
 
         self._connection.authorizer = note
         try:
-            compiled = next(sql.compiled(self._connection, statement))
+            with ceiling.held(self._bounds):
+                compiled = next(sql.compiled(self._connection, statement))
+        except apsw.NoMemError as error:
+            raise self._bounds.too_large() from error
         finally:
             self._connection.authorizer = None
         ours |= {by for n, by in listings.items() if not schema.is_table(self._connection, n)}

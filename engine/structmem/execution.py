@@ -126,7 +126,7 @@ class _Script:
         return connection.changes() if guard.changes_rows else 0
 
     def _change_schema(self, statement: Statement, bindings: Bindings) -> int:
-        remade = self._guard.tables_remade()
+        remade, only_drops = self._guard.tables_remade(), self._guard.only_drops
         with self._unguarded():
             before = schema.objects(self._tx.connection), schema.internal_names(self._tx.connection)
             self._tx.schema_changes(remade)
@@ -134,6 +134,8 @@ class _Script:
         with self._unguarded():
             self._tx.schema_changes()
             _check_made(self._tx.connection, *before)
+            if not only_drops:  # dropping must go on however many views there are
+                self._tx.check_views(self._bounds, self._watch)
         return 0
 
     def _run_to_end(self, statement: Statement, bindings: Bindings) -> None:

@@ -20,6 +20,7 @@ from enum import Enum, auto
 import apsw
 from msgspec import Struct, field
 
+from structmem.bounds import Watch
 from structmem.identifiers import fold, is_internal
 
 SCHEMA_TABLES = frozenset(
@@ -143,6 +144,9 @@ class Gate:
 
     def __init__(self) -> None:
         self._is_ours = False
+        self.watch: Watch | None = None
+        """What bounds the time of compiling, too: no progress handler is asked meanwhile. It is
+        looked at with each SELECT, of which nested views have thousands."""
 
     @contextmanager
     def ours(self) -> Generator[None]:
@@ -161,9 +165,17 @@ class Gate:
         database: str | None,
         source: str | None,
     ) -> int:
-        if self._is_ours or self.allows(Action(code, first, second)):
+        if self._is_ours:
+            return apsw.SQLITE_OK
+        self.look(code)
+        if self.allows(Action(code, first, second)):
             return apsw.SQLITE_OK
         return apsw.SQLITE_DENY
+
+    def look(self, code: int) -> None:
+        """Raise if what is being compiled is to end. The error passes through SQLite."""
+        if code == apsw.SQLITE_SELECT and self.watch is not None:
+            self.watch.look()
 
     def allows(self, action: Action) -> bool:
         return action.code not in (apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT)

@@ -228,9 +228,14 @@ def explain_error(message: str, text: str, columns: Columns) -> InvalidCall:
             f"A pattern of LIKE or GLOB is longer than {LIKE_PATTERN_BYTES_MAX} bytes.",
             hint="To find a long text write instr(column, text) > 0.",
         )
-    if _BEYOND_LIMIT.search(message):
+    if is_beyond_limit(message):
         return too_complex(message)
     return _refused(message)
+
+
+def is_beyond_limit(message: str) -> bool:
+    """Whether SQLite says this of SQL that is beyond one of its limits."""
+    return _BEYOND_LIMIT.search(message) is not None
 
 
 def _refused(message: str) -> InvalidCall:

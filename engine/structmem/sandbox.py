@@ -47,6 +47,7 @@ class Runner(Generic[G]):
 
     def watch(self, watch: Watch | None) -> None:
         """Interrupt what runs from now on as `watch` says, or no more."""
+        self.gate.watch = watch
         # The looks must come often: memory can grow by the largest value in a few steps.
         handler = None if watch is None else watch.interrupts
         self.connection.set_progress_handler(handler, PROGRESS_OPCODES)

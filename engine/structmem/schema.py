@@ -8,6 +8,7 @@ Our own tables begin with `_structmem_` and are left out of everything that this
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
+from time import monotonic
 from typing import Final, Literal
 
 import apsw
@@ -16,6 +17,7 @@ from msgspec import Struct
 from structmem import sql
 from structmem.errors import InvalidCall, NoSuchTable, shown
 from structmem.identifiers import fold, is_internal, nearest, quote
+from structmem.limits import VIEWS_S
 from structmem_journal import invariant
 
 Affinity = Literal["BLOB", "TEXT", "NUMERIC", "INTEGER", "REAL"]
@@ -146,8 +148,13 @@ def is_without_rowid(connection: apsw.Connection, table: str) -> bool:
 
 
 def column_names(connection: apsw.Connection) -> dict[str, list[str]]:
-    """The names of the columns of each table and view."""
-    return {name: _names(connection, name) for name in names_of(connection, "table", "view")}
+    """The names of the columns of each table and view, for hints. A view for which there is no time
+    has none: SQLite compiles it, and what it reads, to know them."""
+    names = {name: _names(connection, name) for name in names_of(connection, "table")}
+    end = monotonic() + VIEWS_S
+    for name in names_of(connection, "view"):
+        names[name] = _names(connection, name) if monotonic() < end else []
+    return names
 
 
 def _names(connection: apsw.Connection, name: str) -> list[str]:

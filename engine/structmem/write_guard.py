@@ -61,6 +61,7 @@ class WriteGuard(Gate):
     ) -> int:
         if is_internal(source or ""):  # a trigger of ours, which notes the rows
             return apsw.SQLITE_OK
+        self.look(code)
         action = Action(code, first, second)
         self._seen.append(action)
         if self._may(action, database):
@@ -146,6 +147,11 @@ class WriteGuard(Gate):
         dropped = {a.first for a in self._seen if a.code == apsw.SQLITE_DROP_TABLE}
         altered = {a.second for a in self._seen if a.code == apsw.SQLITE_ALTER_TABLE}
         return {name for name in dropped | altered if name}
+
+    @property
+    def only_drops(self) -> bool:
+        """Whether the statement changes the schema, and makes or alters nothing."""
+        return self._does(_DROPS) and not self._does(_MAKES) and not self._alters
 
     def _tables_dropped(self) -> set[str]:
         return {fold(a.first or "") for a in self._seen if a.code == apsw.SQLITE_DROP_TABLE}

@@ -25,7 +25,19 @@ from threading import Lock
 import apsw
 from msgspec import Struct, field
 
-from structmem import alterations, functions, horizon, images, log, replay, schema, set_off, sql
+from structmem import (
+    alterations,
+    functions,
+    horizon,
+    images,
+    log,
+    replay,
+    schema,
+    set_off,
+    sql,
+    views,
+)
+from structmem.bounds import Bounds, Watch
 from structmem.calls import Call
 from structmem.capture import Capture
 from structmem.connection import begin_immediate, closed, open_reader, open_writer, roll_back
@@ -103,7 +115,9 @@ class Writer:
         # What SQL of `execute` calls must end in time; from the start, because a function that was
         # replaced does not come back.
         functions.register(connection, self.options.max_value_bytes + ROW_SLACK_BYTES)
-        images, capture = open_reader(self._path), Capture(connection)
+        bounds = Bounds.allowing(self.options.max_value_bytes)
+        capture = Capture(connection, bounds, self.options.query_timeout)
+        images = open_reader(self._path)
         self.connection, self.images, self.capture = connection, images, capture
 
     def close(self) -> None:
@@ -264,9 +278,17 @@ class Transaction:
             yield
 
     def run_schema(self, statement: str) -> None:
-        """Run a statement that changes the schema, and no row."""
+        """Run a statement that changes the schema, and no row. Raises `QueryLimit` for a view that
+        takes too much from now on."""
         self.schema_changes()
         sql.run(self.connection, statement)
+        options = self._writer.options
+        bounds = Bounds.allowing(options.max_value_bytes)
+        self.check_views(bounds, Watch(options.query_timeout, bounds))
+
+    def check_views(self, bounds: Bounds, watch: Watch) -> None:
+        """Raise `QueryLimit` for a view that this transaction made too much to compile."""
+        views.check(self._writer.images, self.connection, bounds, watch)
 
     def schema_changes(self, remade: Iterable[str] = ()) -> None:
         """To be called before the schema changes, and after, with the tables that were dropped or
