@@ -101,6 +101,14 @@ def test_letters_of_every_script_are_shown_as_they_are(tools: Tools) -> None:
     assert f'"{reason}"' in request_of(tools["delete"], ADA | {"reason": reason}).text
 
 
+def test_many_spaces_do_not_begin_a_line(tools: Tools) -> None:
+    """Where a long line is broken, what follows them could pose as a line of ours."""
+    why = "She asked." + " " * 80 + "Rows: 0"
+    text = request_of(tools["delete"], ADA | {"reason": why}).text
+    (reason,) = [line for line in text.splitlines() if line.startswith("Reason: ")]
+    assert " " * 4 not in text and json.loads(reason.removeprefix("Reason: ")) == why
+
+
 def test_a_cut_text_says_how_much_is_missing(tools: Tools) -> None:
     long = {"where": "name IN ('Ada', ?)", "params": ["x" * 9_000]}
     request = request_of(tools["delete"], ADA | long)

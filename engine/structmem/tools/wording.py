@@ -15,6 +15,10 @@ _OPERATION: Final = re.compile(r"`([a-z_]+)`")
 _SENTENCE_END: Final = re.compile(r"(?<=[.?!;])\s+")
 _SHOWN_CHARACTERS_MAX: Final = 200
 
+_BLANKS: Final = re.compile(r"(?<=   ) +")
+"""Enough of them push what follows to the beginning of a line on the screen, where it could pose as
+a line of ours."""
+
 _NOT_TOOLS: Final = frozenset(["preview", "size", "verify"])
 """Operations that messages name and no tool carries out: a person's, or a program's."""
 
@@ -57,8 +61,10 @@ def _is_withheld(name: str, names: Names) -> bool:
 
 def quoted(value: Any) -> str:
     """A JSON value as JSON, on one line, in which nothing can pose as something else: characters
-    that are not seen, or change how the others are seen, are escaped."""
+    that are not seen, or change how the others are seen, are escaped, and so are spaces after the
+    third in a row."""
     text = json.dumps(value, ensure_ascii=False)
+    text = _BLANKS.sub(lambda found: "\\u0020" * len(found[0]), text)
     if text.isascii() and text.isprintable():
         return text
     kept: list[str] = []
