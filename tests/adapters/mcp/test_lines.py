@@ -9,7 +9,7 @@ import pytest
 from tests.adapters.mcp.wire import Json, Wire, envelope, served
 
 
-def line(method: str, params: Json, *, id: int | None = 1) -> bytes:
+def line(method: str, params: Json, *, id: int | str | None = 1) -> bytes:
     known = {} if id is None else {"id": id}
     return json.dumps({"jsonrpc": "2.0", "method": method, "params": params} | known).encode()
 
@@ -22,6 +22,10 @@ WRONG: dict[str, tuple[bytes, int, int | str | None]] = {
     "half an array": (b"[1,", -32700, None),
     "invalid UTF-8": (b'{"jsonrpc": "2.0", "id": 1, "method": "\xff"}', -32700, None),
     "invalid UTF-8 inside": (b'{"jsonrpc":"2.0","id":1,"params":{"a":"\xc3"}}', -32700, None),
+    "a lone surrogate": (line("tools/call", {"name": "\ud83d"}, id="x"), -32700, "x"),
+    "a lone surrogate as id": (line("ping", {}, id="\ud83d"), -32700, None),
+    "a lone surrogate in a notification": (line("x", {"y": "\ud83d"}, id=None), -32700, None),
+    "a control character": (b'{"jsonrpc":"2.0","id":1,"method":"x","params":"\1"}', -32700, None),
     "a NUL": (b"\0", -32700, None),
     "NaN": (b'{"jsonrpc": "2.0", "id": NaN, "method": "ping"}', -32700, None),
     "too deep": (b"[" * 200_000, -32700, None),

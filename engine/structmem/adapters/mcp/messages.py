@@ -6,6 +6,7 @@ nothing. `params` and `result` stay text until somebody knows their shape, so th
 after they entered it (2025-03-26), and are refused like any other line that is no message.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -83,7 +84,21 @@ def _decoded(line: bytes) -> dict[str, msgspec.Raw]:
         _check_form(line)
         raise Refused(INVALID_REQUEST, "A message is one JSON object; batches are none.") from None
     except (ValueError, RecursionError) as error:
-        raise Refused(PARSE_ERROR, f"Not JSON: {error}") from None
+        raise Refused(PARSE_ERROR, f"Not JSON: {error}", id=_id_in(line)) from None
+
+
+def _id_in(line: bytes) -> Id | None:
+    """The id of a request that cannot be decoded, if Python's laxer reader finds one. A client that
+    sends half of an emoji, as JavaScript writes it, must not wait for an answer for ever."""
+    try:
+        match json.loads(line):
+            case {"method": str(), "id": int() | str() as found} if not isinstance(found, bool):
+                str(found).encode()
+                return found
+            case _:
+                return None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _check_form(line: bytes) -> None:
