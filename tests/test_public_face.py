@@ -100,6 +100,7 @@ FIELDS = {
         "repeated",
         "operations",
     ],
+    "Touched": ["inserted", "updated", "deleted"],
 }
 
 # Codes, which are for programs and stay as they are. The class of `no_such_table` is `NoSuchTable`.

@@ -46,6 +46,7 @@ from structmem.results import (
     Reference,
     Rehearsed,
     Size,
+    Touched,
     VerifyReport,
     WriteResult,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "StructMemError",
     "StructuredMemory",
     "TableExists",
+    "Touched",
     "Unavailable",
     "VerificationFailed",
     "VerifyReport",

@@ -39,6 +39,14 @@ class Column(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     ] = None
 
 
+class Touched(Struct, frozen=True):
+    """How many rows of a table differ. One whose rowid changed was deleted and inserted."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
 class WriteResult(Struct, frozen=True):
     """What a write did.
 
@@ -60,9 +68,9 @@ class WriteResult(Struct, frozen=True):
 
 class Rehearsed(WriteResult, frozen=True):
     """What a write would do, as a rehearsal found. `touched` counts the rows of each table that
-    would differ, those that triggers and foreign keys change among them."""
+    would differ, those that triggers, foreign keys and conflict clauses change among them."""
 
-    touched: dict[str, int] = field(default_factory=dict[str, int])
+    touched: dict[str, Touched] = field(default_factory=dict[str, Touched])
 
 
 class Preview(Struct, frozen=True):

@@ -44,7 +44,7 @@ from structmem.connection import begin_immediate, closed, open_reader, open_writ
 from structmem.errors import CallIdReused, InvalidCall, ReadOnly
 from structmem.limits import ROW_SLACK_BYTES
 from structmem.options import Options
-from structmem.results import Rehearsed, WriteResult, op_id_of
+from structmem.results import Rehearsed, Touched, WriteResult, op_id_of
 from structmem.schema import Table
 from structmem.size import bound, write_error
 from structmem.upgrade import upgrade
@@ -365,7 +365,6 @@ class Transaction:
         """What `finish` would return, without the record. The transaction is not committed, and so
         leaves nothing."""
         effects = [*(self._captured() if change.effects is None else change.effects)]
-        rows = [each for each in effects if isinstance(each, RowsChanged)]
         undone = [each.operations for each in effects if isinstance(each, Undone | Redone)]
         return Rehearsed(
             None,
@@ -374,10 +373,7 @@ class Transaction:
             rowids=change.rowids,
             warnings=change.warnings,
             operations=[op_id_of(seq) for seqs in undone for seq in seqs],
-            touched={
-                table: sum(each.row_count for each in rows if each.table == table)
-                for table in dict.fromkeys(each.table for each in rows)
-            },
+            touched=_touched(effects),
         )
 
     def _expired(self, effects: Sequence[Effect]) -> list[Effect]:
@@ -413,6 +409,19 @@ class Transaction:
             yield from alterations.net_rows(before, after, tables, images.Room())
         if self._writer.has_sequences():
             yield from images.sequences_changed(images.sequences(before), images.sequences(after))
+
+
+def _touched(effects: Sequence[Effect]) -> dict[str, Touched]:
+    touched: dict[str, Touched] = {}
+    for each in effects:
+        if isinstance(each, RowsChanged):
+            before = touched.get(each.table, Touched())
+            touched[each.table] = Touched(
+                inserted=before.inserted + len(each.inserted),
+                updated=before.updated + sum(len(group.rows) for group in each.updated),
+                deleted=before.deleted + len(each.deleted),
+            )
+    return touched
 
 
 def _is_about_schema(effect: Effect) -> bool:

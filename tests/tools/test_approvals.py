@@ -215,6 +215,28 @@ def test_a_request_of_another_tool_is_no_approval(
     unharmed()
 
 
+def test_a_row_that_is_written_over_is_told(memory: StructuredMemory) -> None:
+    """Whatever its key: an insert that replaces is none to the person who says yes to it."""
+    memory.execute(
+        "CREATE TABLE seats (id INTEGER PRIMARY KEY ON CONFLICT REPLACE,"
+        " name UNIQUE ON CONFLICT REPLACE); INSERT INTO seats VALUES (1, 'a'), (2, 'b')"
+    )
+    tools = tools_of(memory, insert="ask", update="ask")
+    for rows, told in (
+        ([{"id": 1, "name": "c"}], 'It also updates 1 row of "seats".'),
+        ([{"id": 3, "name": "a"}], 'It also deletes 1 row of "seats".'),
+        ([{"id": 3, "name": "c"}], '- "id": 3, "name": "c"'),
+    ):
+        text = request_of(tools["insert"], {"table": "SEATS", "rows": rows}).text
+        assert text.splitlines()[-1] == told
+    for fields, told in (
+        ({"name": "b"}, 'It also deletes 1 row of "seats".'),
+        ({"id": 9}, '- "id": 1, "name": "a"'),
+    ):
+        change = {"table": "seats", "set": fields, "where": "id = 1"}
+        assert request_of(tools["update"], change).text.splitlines()[-1] == told
+
+
 def test_rows_that_a_foreign_key_or_a_trigger_changes_are_told_and_bound(
     tools: Tools, people: StructuredMemory
 ) -> None:
@@ -225,8 +247,8 @@ def test_rows_that_a_foreign_key_or_a_trigger_changes_are_told_and_bound(
         "CREATE TRIGGER gone AFTER DELETE ON people BEGIN INSERT INTO audit VALUES (old.name);"
         "UPDATE people SET age = 0; END"
     )
-    told = ['It also changes 1 rows of "audit".', 'It also changes 2 rows of "jobs".']
-    own = 'It also changes 1 rows of "people".'
+    told = ['It also inserts 1 row of "audit".', 'It also deletes 2 rows of "jobs".']
+    own = 'It also updates 1 row of "people".'
     request = request_of(tools["delete"], ADA)
     assert request.text.splitlines()[-3:] == [*told, own]
 
@@ -234,9 +256,9 @@ def test_rows_that_a_foreign_key_or_a_trigger_changes_are_told_and_bound(
     error = error_of(tools["delete"].call(ADA, approved_by="grace", shown=request))
     assert error["code"] == "approval_void"
     again = request_of(tools["delete"], ADA)
-    assert 'It also changes 3 rows of "jobs".' in again.text
+    assert 'It also deletes 3 rows of "jobs".' in again.text
     assert not tools["delete"].call(ADA, approved_by="grace", shown=again).is_error
-    assert 'It changes 3 rows of "jobs".' in request_of(tools["undo"], {}).text
+    assert 'It inserts 3 rows of "jobs".' in request_of(tools["undo"], {}).text
 
 
 @pytest.mark.parametrize(
@@ -397,7 +419,7 @@ def test_what_execute_would_run_is_shown_whole_with_what_it_changes(
     request = request_of(execute, script)
     assert request.text.splitlines() == [
         'Execute the SQL "DELETE FROM people;\\nDROP TABLE people".',
-        'It changes 2 rows of "people".',
+        'It deletes 2 rows of "people".',
     ]
     people.insert("people", {"name": "Eve"})
     error = error_of(execute.call(script, approved_by="ada", shown=request))

@@ -22,6 +22,7 @@ from structmem import (
     InvalidCall,
     NobodyToAsk,
     Rehearsed,
+    Touched,
     WriteResult,
 )
 from structmem.tools.arguments import Arguments, digest_of, read_arguments
@@ -124,16 +125,20 @@ def _outcome(wanted: Input, rehearsed: WriteResult) -> list[str]:
 
 
 def _touched(wanted: Input, rehearsed: Rehearsed) -> list[str]:
-    """Which rows change that are not those of the statement: triggers and foreign keys see to it,
-    or the statement names none."""
+    """Which rows change that are not those of the statement: triggers, foreign keys and conflict
+    clauses see to it, or the statement names none."""
     own = _folded(wanted.table) if isinstance(wanted, Insert | Update | Delete) else None
     also = "It" if own is None else "It also"
     counts = {
-        table: count - (rehearsed.rows_changed if _folded(table) == own else 0)
-        for table, count in rehearsed.touched.items()
+        table: _beside(wanted, touched, rehearsed.rows_changed)
+        if _folded(table) == own
+        else _counts(touched)
+        for table, touched in rehearsed.touched.items()
     }
     notes = [
-        f"{also} changes {n:,} rows of {quoted(table)}" for table, n in counts.items() if n > 0
+        f"{also} {_in_words(count)} of {quoted(table)}"
+        for table, count in counts.items()
+        if any(count.values())
     ]
     is_execute = wanted.operation == "execute"
     return notes or ([f"It changes {rehearsed.rows_changed:,} rows"] if is_execute else [])
@@ -142,6 +147,32 @@ def _touched(wanted: Input, rehearsed: Rehearsed) -> list[str]:
 def _folded(name: str) -> bytes:
     """Equal for names that SQLite takes for the same: of bytes, the case of ASCII only is lost."""
     return name.encode().lower()
+
+
+def _counts(touched: Touched) -> dict[str, int]:
+    return {"inserts": touched.inserted, "updates": touched.updated, "deletes": touched.deleted}
+
+
+def _beside(wanted: Input, touched: Touched, named: int) -> dict[str, int]:
+    """What became of the statement's own table, but for the `named` rows."""
+    counts = _counts(touched)
+    if wanted.operation == "update":  # a row whose rowid changes is deleted and inserted
+        moved = min(counts["deletes"], counts["inserts"])
+        counts = {
+            "inserts": counts["inserts"] - moved,
+            "updates": counts["updates"] + moved,
+            "deletes": counts["deletes"] - moved,
+        }
+    does = f"{wanted.operation}s"
+    return counts | {does: max(0, counts[does] - named)}
+
+
+def _in_words(counts: dict[str, int]) -> str:
+    return ", ".join(
+        f"{does} {count:,} {'row' if count == 1 else 'rows'}"
+        for does, count in counts.items()
+        if count
+    )
 
 
 def _row(columns: list[str], row: list[Any]) -> str:
