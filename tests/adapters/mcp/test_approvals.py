@@ -1,6 +1,7 @@
 """An operation at level `ask` runs after a person's yes to exactly this call, and says why if it
 does not (S2)."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,33 @@ def test_anything_but_a_yes_is_a_no(path: Path, memory: StructuredMemory, case: 
         asked = call_with(wire)
         assert error_code(again(wire, asked, answer=NO[case])) == "declined"
         assert error_code(again(wire, asked)) == "approval_void", "the token is gone"
+    assert names(memory) == ["Ada", "Alan", "Grace"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"action": "accept", "content": {"approve": false, "approve": true}}',
+        '{"action": "decline", "action": "accept", "content": {"approve": true}}',
+    ],
+)
+def test_an_answer_that_says_two_things_is_no_yes(
+    path: Path, memory: StructuredMemory, answer: str
+) -> None:
+    """S2, in both eras"""
+    with served(path, "--ask", "delete") as wire:
+        wire.greet(FORM)
+        call, question = ask(wire)
+        line = f'{{"jsonrpc": "2.0", "id": "{question["id"]}", "result": {answer}}}'
+        wire.send_line(line.encode())
+        assert error_code(outcome(wire, call)) == "nobody_to_ask"
+
+        params = {"name": "db_delete", "arguments": DELETE, "_meta": envelope(FORM)}
+        again = params | {"requestState": call_with(wire)["requestState"]}
+        again |= {"inputResponses": {"approve": "ANSWER"}}
+        request = {"jsonrpc": "2.0", "id": 99, "method": "tools/call", "params": again}
+        wire.send_line(json.dumps(request).replace('"ANSWER"', answer).encode())
+        assert wire.receive()["error"]["code"] == -32602
     assert names(memory) == ["Ada", "Alan", "Grace"]
 
 

@@ -7,11 +7,9 @@ itself looks like a person's no; the protocol has no sign for it.
 
 from typing import Any, Final
 
-import msgspec
-
 from structmem import ApprovalVoid, StructMemError
 from structmem.adapters.mcp.messages import Response
-from structmem.adapters.mcp.protocol import Answer
+from structmem.adapters.mcp.protocol import Answer, answer_in
 from structmem.tools import ApprovalRequest, declined, nobody_to_ask
 
 NO_WAY: Final = "there is no way to ask here"
@@ -50,8 +48,8 @@ def refusal(tool: str, response: Response) -> StructMemError | None:
     if response.result is None:
         return nobody_to_ask(tool, _CLIENT_FAILED)
     try:
-        answer = msgspec.json.decode(response.result, type=Answer)
-    except (ValueError, RecursionError):
+        answer = answer_in(response.result)
+    except ValueError:
         return nobody_to_ask(tool, _CLIENT_FAILED)
     return None if is_yes(answer) else declined(tool)
 

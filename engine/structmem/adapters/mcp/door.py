@@ -34,7 +34,7 @@ from structmem.adapters.mcp.messages import (
     read,
     result_line,
 )
-from structmem.adapters.mcp.protocol import Cancelled, Client, Handshake, ToolCall
+from structmem.adapters.mcp.protocol import Cancelled, Client, Handshake
 from structmem.adapters.mcp.questions import Asked, Questions
 from structmem.adapters.mcp.worker import Wanted, Worker
 
@@ -121,7 +121,7 @@ class Door:
             case "tools/list":
                 self._later(request, partial(self._list, client))
             case "tools/call":
-                call = Call(request.id, client, protocol.parameters(request.params, ToolCall))
+                call = Call(request.id, client, protocol.tool_call(request.params))
                 self._later(call, partial(self._call, call))
             case method:
                 raise Refused(METHOD_NOT_FOUND, "Method not found", data=method)

@@ -14,8 +14,9 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from structmem import InvalidCall
 from structmem.adapters.mcp.messages import INVALID_PARAMS, Refused
-from structmem.tools import MUST_BE_APPROVED, ToolDefinition
+from structmem.tools import MUST_BE_APPROVED, ToolDefinition, read_arguments
 
 HANDSHAKE_VERSIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 ENVELOPE_VERSIONS: Final = ("2026-07-28",)
@@ -133,6 +134,27 @@ def parameters(params: msgspec.Raw, shape: type[S]) -> S:
         return msgspec.json.decode(params, type=shape)
     except (ValueError, RecursionError) as error:
         raise Refused(INVALID_PARAMS, f"Wrong parameters: {error}") from None
+
+
+def tool_call(params: msgspec.Raw) -> ToolCall:
+    """The parameters of `tools/call`. Raises `Refused` as `parameters` does, and where an answer of
+    the user comes with a key that is given twice: nobody can tell which of the two they gave."""
+    call = parameters(params, ToolCall)
+    if call.input_responses is not None:
+        try:
+            read_arguments(bytes(params))
+        except InvalidCall as error:
+            raise Refused(INVALID_PARAMS, f"Wrong parameters: {error.message}") from None
+    return call
+
+
+def answer_in(result: msgspec.Raw) -> Answer:
+    """What a client answered to a question of ours. Raises `ValueError` if it is no answer, or has
+    a key twice."""
+    try:
+        return msgspec.convert(read_arguments(bytes(result)), type=Answer)
+    except InvalidCall as error:
+        raise ValueError(error.message) from None
 
 
 def client_of(params: msgspec.Raw, greeted: Client) -> Client:
