@@ -125,8 +125,8 @@ def internal_names(connection: apsw.Connection) -> frozenset[str]:
 
 def modules(connection: apsw.Connection) -> frozenset[str]:
     """SQLite's table functions, folded."""
-    listed = sql.rows(connection, "SELECT name FROM pragma_module_list")
-    return frozenset(fold(name) for (name,) in listed)
+    # As a statement: a user's table called pragma_module_list would hide the function.
+    return frozenset(fold(name) for (name,) in sql.rows(connection, "PRAGMA module_list"))
 
 
 def is_view(connection: apsw.Connection, name: str) -> bool:

@@ -274,3 +274,14 @@ def test_a_wrong_column_is_named(
     """M9"""
     with pytest.raises(InvalidCall, match=said):
         memory.create_table("t", [column])
+
+
+def test_a_table_that_hides_the_list_of_modules_hides_it_from_nobody_of_ours(
+    memory: StructuredMemory,
+) -> None:
+    """M6: every reader asks for that list when it opens the file."""
+    memory.create_table("pragma_module_list", [Column("a")])
+    memory.insert("pragma_module_list", {"a": 1})
+    with StructuredMemory(memory.path) as again:
+        assert again.query("SELECT a FROM pragma_module_list").scalar() == 1
+        again.execute("UPDATE pragma_module_list SET a = 2")
