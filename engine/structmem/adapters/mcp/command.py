@@ -8,6 +8,7 @@ import argparse
 import math
 import os
 import re
+import select
 import signal
 import sys
 import threading
@@ -30,6 +31,7 @@ _DEFAULT_PREFIX: Final = "db_"
 _SECONDS_MAX: Final = 86_400.0
 """A day: whoever waits longer is not waiting any more."""
 
+_CHUNK: Final = 1 << 16
 _COUNT_MAX: Final = 1_000_000_000
 """More rows or bytes than any message holds, and still within the bounds of a query: the tools
 multiply it."""
@@ -288,8 +290,37 @@ def _end_at_once(*_signal: object) -> NoReturn:
 
 def _lines() -> Iterator[bytes]:
     """Lines of standard input, of any length. One that cannot be read has ended."""
-    with suppress(OSError), open(0, "rb", closefd=False) as stream:  # a descriptor has no path
-        yield from stream
+    begun: list[bytes] = []
+    with suppress(OSError):
+        for chunk in _chunks() if os.name == "posix" else iter(lambda: os.read(0, _CHUNK), b""):
+            begun_here, *later = chunk.split(b"\n")
+            begun.append(begun_here)
+            for text in later:
+                yield b"".join(begun)
+                begun = [text]
+    yield b"".join(begun)
+
+
+def _chunks() -> Iterator[bytes]:
+    """Standard input as it comes. A signal that comes between Python's last look for one and the
+    system's wait would not be heard until the next line; it writes into a pipe, which ends the
+    wait."""
+    woken, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    before = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    try:
+        while True:
+            ready, _, _ = select.select([0, woken], [], [])
+            if woken in ready:
+                os.read(woken, _CHUNK)  # the handler has run by now, or will at once
+            elif not (chunk := os.read(0, _CHUNK)):
+                return
+            else:
+                yield chunk
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(woken)
+        os.close(wakes)
 
 
 def _open_what_is_closed() -> None:
