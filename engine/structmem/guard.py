@@ -134,6 +134,11 @@ class Seen(Struct):
     hidden: str | None = None
     """The first table that was asked for and is not to be seen."""
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the schema was asked for, and nothing that nobody may do."""
+        return Place.SCHEMA in self.places and self.refused is None and self.hidden is None
+
 
 class Gate:
     """An authorizer that refuses transaction control, except from ourselves.

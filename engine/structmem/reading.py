@@ -57,6 +57,16 @@ class Prepared(Struct, frozen=True):
     statement: Statement
 
 
+class _ToldLate(InvalidCall):
+    """The statement reads the schema, and SQLite told only when it ran: it does not ask about a
+    `pragma_...` function of which nothing but its arguments is used, as in a NATURAL JOIN."""
+
+    def __init__(self, said: apsw.AuthError) -> None:
+        mixed = refusals.data_and_schema()
+        super().__init__(mixed.message, hint=mixed.hint)
+        self.said: Final = said
+
+
 class GuardedReader:
     """A read-only connection to the memory at `path`, for SQL that a model wrote.
 
@@ -93,11 +103,17 @@ class GuardedReader:
         """
         check_bound(max_rows, "max_rows")
         check_bound(max_bytes, "max_bytes")
-        with self._snapshot(), self.bounded(timeout):
-            prepared = self.compile(text)
+
+        def result_of(prepared: Prepared) -> QueryResult:
             with self.running(prepared, params) as rows:
                 kept, truncated = collect(rows, max_rows, max_bytes, self.bounds)
-        return QueryResult(list(prepared.statement.columns), kept, truncated)
+            return QueryResult(list(prepared.statement.columns), kept, truncated)
+
+        with self._snapshot(), self.bounded(timeout):
+            try:
+                return result_of(self.compile(text))
+            except _ToldLate as late:
+                return result_of(self._ask_clone(text, late.said))
 
     @contextmanager
     def _snapshot(self) -> Generator[None]:
@@ -163,7 +179,10 @@ class GuardedReader:
         except UnicodeDecodeError as error:
             raise refusals.not_text() from error
         except (apsw.AuthError, apsw.SQLError) as error:
-            raise self._refusal(error, statement.text, sandbox.gate.seen) from error
+            seen = sandbox.gate.seen
+            if isinstance(error, apsw.AuthError) and seen.is_elsewhere:
+                raise _ToldLate(error) from error
+            raise self._refusal(error, statement.text, seen) from error
         except apsw.TooBigError as error:
             raise too_long(longest) from error
         except apsw.Error as error:
