@@ -92,10 +92,12 @@ def too_complex(why: str | None = None) -> QueryLimit:
 
 
 class Instruction(Struct, frozen=True):
-    """One step of a compiled program: its name, and its fourth operand as text."""
+    """One step of a compiled program: its name, and its fourth operand as text. `page` is the root
+    page of the table or index that it opens for reading, None when it opens none."""
 
     name: str
     operand: str
+    page: int | None = None
 
     @property
     def is_call(self) -> bool:

@@ -189,19 +189,15 @@ class Capture:
                 "that list them; nothing was changed.",
                 hint="Drop it with `execute`.",
             )
-        functions = self._functions(statement, compiled.bindings_count)
+        steps = program(self._connection, statement, compiled.bindings_count)
+        check_reads(self._connection, steps)
+        functions = [step for step in steps if step.is_call and not is_internal(step.operand)]
         return Compiled(frozenset(self._tables(written)), SetOff(bool(triggers), tuple(functions)))
 
     def _tables(self, names: Iterable[str]) -> Iterator[str]:
         for name in names:
             if _is_users(name) and not schema.is_view(self._connection, name):
                 yield name
-
-    def _functions(self, statement: str, parameters: int) -> Iterator[Instruction]:
-        """The calls of functions in it that are not ours."""
-        for step in program(self._connection, statement, parameters):
-            if step.is_call and not is_internal(step.operand):
-                yield step
 
     def _on_change(self, change: apsw.PreUpdate) -> None:
         table = change.table_name
@@ -212,6 +208,21 @@ class Capture:
             rowids = self._hooked.setdefault(table, set())
         rowids.add(change.rowid)
         rowids.add(change.rowid_new)
+
+
+def check_reads(connection: apsw.Connection, steps: Iterable[Instruction]) -> None:
+    """Refuse a program that reads the memory's own tables or the schema table. SQLite does not ask
+    about every table that is read (see `guard`)."""
+    opened = {step.page for step in steps if step.page is not None}
+    tables = schema.pages(connection) if opened else {}
+    for page in opened:
+        name = tables.get(page, "")
+        if not _is_users(name) and fold(name) != "sqlite_sequence":
+            raise InvalidCall(
+                "This SQL, or a trigger that it sets off, reads tables of the memory's own, or the "
+                "schema tables that list them; nothing was changed.",
+                hint="Read the user's tables only; ask for the schema with `query`.",
+            )
 
 
 @lru_cache(maxsize=1_000)

@@ -50,6 +50,7 @@ _CACHED_STATEMENTS = 100  # APSW's own default
 def open_writer(path: Path, *, max_value_bytes: int) -> apsw.Connection:
     """A connection that may write. The file must exist."""
     connection = _open(path, apsw.SQLITE_OPEN_READWRITE)
+    hide_listings(connection)
     # Reported means on disk: in WAL mode, FULL syncs the log at every commit.
     sql.pragma(connection, "synchronous", "FULL")
     # Enforced always; the setting is per connection and off by default.
@@ -178,6 +179,14 @@ def _no_descriptors() -> bool:
     except OSError as error:
         return error.errno in (errno.EMFILE, errno.ENFILE)
     return False
+
+
+def hide_listings(connection: apsw.Connection) -> None:
+    """Remove the table functions that tell of other tables than the user's. SQLite does not ask
+    about them where NATURAL JOIN compares their columns and nothing else is used."""
+    listed = sql.rows(connection, "PRAGMA module_list")
+    kept = [name for (name,) in listed if name not in ("dbstat", "fts3tokenize")]
+    connection.drop_modules(kept)
 
 
 def closed(path: Path) -> InvalidCall:

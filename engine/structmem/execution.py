@@ -31,6 +31,7 @@ from structmem.bounds import (
     too_complex,
     too_long,
 )
+from structmem.capture import check_reads
 from structmem.columns import COLUMNS_MAX
 from structmem.errors import InvalidCall
 from structmem.identifiers import INTERNAL_PREFIX, fold, is_internal, quote
@@ -141,7 +142,11 @@ class _Script:
     def _run_to_end(self, statement: Statement, bindings: Bindings) -> None:
         longest = self._bounds.value_bytes
         with self._explained(statement.text):
-            longest = longest_value(self._runner.program(statement), longest)
+            steps = self._runner.program(statement)
+            if not self._guard.rewrites_schema:
+                with self._unguarded():
+                    check_reads(self._tx.connection, steps)
+            longest = longest_value(steps, longest)
             with self._runner.limited_to(longest):
                 self._finish(statement, bindings)
 

@@ -6,6 +6,8 @@ SELECT, functions, reads of the memory's own tables and views, and the PRAGMAs l
 
 Rules:
 
+- What a statement reads is also seen by the pages that its program opens. SQLite does not ask about
+  a table of which NATURAL JOIN or USING compares columns and nothing else is used.
 - A guard never changes its mind about what SQL of a model may do. A statement that was compiled
   while the guard was off would run without being asked about again.
 - Our own transaction control and catalogue reads go through `Gate.ours`, one constant statement at
@@ -13,14 +15,15 @@ Rules:
 - What exists and is not to be seen is *hidden*; the callers report it as if it did not exist.
 """
 
-from collections.abc import Generator, Iterable
+import re
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from enum import Enum, auto
 
 import apsw
 from msgspec import Struct, field
 
-from structmem.bounds import Watch
+from structmem.bounds import Instruction, Watch
 from structmem.identifiers import fold, is_internal
 
 SCHEMA_TABLES = frozenset(
@@ -77,6 +80,10 @@ _FUNCTIONS_REFUSED = frozenset(["load_extension", "sqlite_log"])
 _FUNCTION_FAMILIES_REFUSED = ("fts3", "fts5", "geopoly", "rtree")
 
 
+# How SQLite calls a subquery that has no name.
+_PART = re.compile(r"\((subquery|join)-\w+\)")
+
+
 class Place(Enum):
     """Where an answer comes from."""
 
@@ -103,7 +110,7 @@ class Names(Struct, frozen=True):
             return Place.SCHEMA
         if name in self.tables or name == "sqlite_sequence":
             return Place.DATA
-        if name in self.views or name in TABLE_FUNCTIONS:
+        if name in self.views or name in TABLE_FUNCTIONS or _PART.fullmatch(name):
             return Place.ANYWHERE
         if name.startswith("pragma_"):
             return _place_of_pragma(name.removeprefix("pragma_"))
@@ -196,11 +203,20 @@ class Guard(Gate):
         super().__init__()
         self._refused_places = frozenset([*elsewhere, Place.HIDDEN])
         self._names = Names()
+        self._pages: Mapping[int, str] = {}
         self.seen = Seen()
 
-    def know(self, names: Names) -> None:
-        """Take these names for the ones in the file, from now on."""
+    def know(self, names: Names, pages: Mapping[int, str] | None = None) -> None:
+        """Take these names for the ones in the file, from now on, and these root pages for theirs
+        (see `schema.pages`)."""
         self._names = names
+        self._pages = pages or {}
+
+    def allows_program(self, program: Iterable[Instruction]) -> bool:
+        """Whether a compiled statement reads only where it may. Notes where that is."""
+        tables = {self._pages.get(step.page, "") for step in program if step.page is not None}
+        allowed = [self._may_go_to(self._names.place_of(name, "*"), name) for name in tables]
+        return all(allowed)
 
     def forget(self) -> None:
         """Begin anew with what was seen."""

@@ -27,6 +27,7 @@ from structmem import functions, refusals, schema, sql
 from structmem.arguments import check_timeout, utf8_size
 from structmem.bounds import (
     Bounds,
+    Instruction,
     Watch,
     ceiling,
     longest_value,
@@ -35,7 +36,7 @@ from structmem.bounds import (
     too_long,
 )
 from structmem.collecting import check_bound, collect
-from structmem.connection import open_reader, translate, translated
+from structmem.connection import hide_listings, open_reader, translate, translated
 from structmem.errors import InvalidCall, StructMemError
 from structmem.guard import Guard, Names, Place, Seen
 from structmem.identifiers import INTERNAL_PREFIX, fold
@@ -55,6 +56,7 @@ class Prepared(Struct, frozen=True):
 
     sandbox: Sandbox[Guard]
     statement: Statement
+    program: list[Instruction]
 
 
 class _ToldLate(InvalidCall):
@@ -158,12 +160,11 @@ class GuardedReader:
             # optimizes away. In the clone our tables do not exist, however they are mentioned.
             self._examine_in_clone(text)
         try:
-            statement = _examine(self.sandbox, text)
+            return _examine(self.sandbox, text)
         except (apsw.AuthError, apsw.SQLError) as error:
             return self._ask_clone(text, error)
         except apsw.Error as error:
             raise self._beyond_bounds(error, too_complex()) from error
-        return Prepared(self.sandbox, _reading(statement))
 
     @contextmanager
     def running(self, prepared: Prepared, params: Parameters) -> Generator[Rows]:
@@ -173,7 +174,7 @@ class GuardedReader:
         bindings = check_count(statement.parameters, checked)
         longest = self.bounds.value_bytes
         try:
-            longest = longest_value(sandbox.program(statement), longest)
+            longest = longest_value(prepared.program, longest)
             with sandbox.limited_to(longest), sandbox.run(statement, bindings) as rows:
                 yield rows
         except UnicodeDecodeError as error:
@@ -202,7 +203,8 @@ class GuardedReader:
             if version == self._schema_version:
                 return
             self._objects = schema.objects(connection)
-        self.sandbox.gate.know(self._names())
+            pages = schema.pages(connection)
+        self.sandbox.gate.know(self._names(), pages)
         self._drop_clone()
         self._schema_version = version
 
@@ -238,15 +240,14 @@ class GuardedReader:
         seen = self.sandbox.gate.seen
         if seen.refused is not None:
             raise refusals.not_reading(text, seen.refused) from error
-        statement = self._examine_in_clone(text)
+        prepared = self._examine_in_clone(text)
         if Place.SCHEMA not in seen.places:
             raise self._refusal(error, text, seen) from error
-        clone = self._the_clone().sandbox
-        if Place.DATA in clone.gate.seen.places:
+        if Place.DATA in prepared.sandbox.gate.seen.places:
             raise refusals.data_and_schema() from error
-        return Prepared(clone, _reading(statement))
+        return prepared
 
-    def _examine_in_clone(self, text: str) -> Statement:
+    def _examine_in_clone(self, text: str) -> Prepared:
         clone = self._the_clone().sandbox
         try:
             return _examine(clone, text)
@@ -270,6 +271,7 @@ def open_for_queries(path: Path, bounds: Bounds) -> apsw.Connection:
     connection = open_reader(path, cached_statements=0)
     # A read-only file could still be given temporary tables.
     sql.pragma(connection, "query_only", 1)
+    hide_listings(connection)
     functions.register(connection, bounds.value_bytes)
     restrict(connection, bounds)
     return connection
@@ -293,9 +295,14 @@ def check_text(text: object) -> str:
     return text
 
 
-def _examine(sandbox: Sandbox[Guard], text: str) -> Statement:
+def _examine(sandbox: Sandbox[Guard], text: str) -> Prepared:
+    """The statement, if it may run there. Raises APSW's errors, and `InvalidCall`."""
     sandbox.gate.forget()
-    return sandbox.examine(text)
+    statement = _reading(sandbox.examine(text))
+    program = sandbox.program(statement)
+    if not sandbox.gate.allows_program(program):
+        raise apsw.AuthError("not authorized")
+    return Prepared(sandbox, statement, program)
 
 
 def _reading(statement: Statement) -> Statement:

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import apsw
 from msgspec import Struct
 
-from structmem import sql
+from structmem import schema, sql
 from structmem.bounds import Instruction, Watch
 from structmem.errors import InvalidCall
 from structmem.guard import Gate
@@ -134,10 +134,17 @@ def program(connection: apsw.Connection, text: str, parameters: int) -> list[Ins
 def _instructions(steps: Iterator[tuple[Any, ...]]) -> Iterator[Instruction]:
     while True:
         try:
-            _address, name, _p1, _p2, _p3, operand, *_rest = next(steps)
+            _address, name, _p1, p2, p3, operand, *_rest = next(steps)
         except StopIteration:
             return
         except UnicodeDecodeError:  # a constant, of bytes that are no text; the next one follows
             yield Instruction("String8", "")
         else:
-            yield Instruction(name, str(operand))
+            yield Instruction(name, str(operand), _page(name, p2, p3))
+
+
+def _page(name: str, page: int, database: int) -> int | None:
+    """Whatever is not in main is the temporary schema: there are no other tables to read."""
+    if name not in ("OpenRead", "ReopenIdx"):
+        return None
+    return page if database == 0 else schema.SCHEMA_PAGE

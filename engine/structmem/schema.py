@@ -83,6 +83,10 @@ class Table(Struct, frozen=True, dict=True):
         return {fold(column.name): column for column in self.columns}
 
 
+SCHEMA_PAGE: Final = 1
+"""The root page of SQLite's schema table, in every database."""
+
+
 class SchemaObject(Struct, frozen=True):
     """One row of `sqlite_schema`: `kind` is table, index, view or trigger."""
 
@@ -111,6 +115,12 @@ def objects(connection: apsw.Connection) -> list[SchemaObject]:
     )
     found = [SchemaObject(*row) for row in rows]
     return [o for o in found if not is_internal(o.table) and not fold(o.name).startswith("sqlite_")]
+
+
+def pages(connection: apsw.Connection) -> dict[int, str]:
+    """The table that each root page in the file belongs to, its own or that of an index of it."""
+    text = "SELECT rootpage, tbl_name FROM main.sqlite_schema WHERE rootpage > 0"
+    return {SCHEMA_PAGE: "sqlite_schema", **dict(sql.each(connection, text))}
 
 
 def names_of(connection: apsw.Connection, *kinds: str) -> list[str]:

@@ -15,6 +15,7 @@ import apsw
 
 from structmem import functions, schema, sql
 from structmem.bounds import Bounds, restrict
+from structmem.connection import hide_listings
 from structmem.errors import InvalidCall
 from structmem.guard import Guard, Names
 from structmem.identifiers import fold
@@ -35,12 +36,13 @@ class SchemaClone:
         connection = _empty()
         for each in objects:
             _create(connection, each)
+        pages = schema.pages(connection)
         self.columns: Columns = schema.column_names(connection)
         _close_to_writing(connection)
         functions.register(connection, bounds.value_bytes)
         restrict(connection, bounds)
         guard = Guard()
-        guard.know(names)
+        guard.know(names, pages)
         self.sandbox = Sandbox(connection, guard)
 
 
@@ -70,6 +72,7 @@ def _close_to_writing(connection: apsw.Connection) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     sql.pragma(connection, "temp_store", "MEMORY")
     sql.pragma(connection, "query_only", 1)
+    hide_listings(connection)
 
 
 def _create(connection: apsw.Connection, each: SchemaObject) -> None:

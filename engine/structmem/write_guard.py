@@ -118,19 +118,20 @@ class WriteGuard(Gate):
         if action.code == apsw.SQLITE_DROP_TEMP_TRIGGER:
             return column in self._tables_dropped()
         if table == "sqlite_sequence" and action.code in _WRITES:
-            return self._rewrites_schema
+            return self.rewrites_schema
         if table in SCHEMA_TABLES and action.code in _WRITES:
             return self.changes_schema
         if table in SCHEMA_TABLES and action.code == apsw.SQLITE_READ:
-            return self._rewrites_schema or (self.changes_schema and column == "rowid")
+            return self.rewrites_schema or (self.changes_schema and column == "rowid")
         return True
 
     @property
     def changes_schema(self) -> bool:
-        return self._does(_MAKES) or self._rewrites_schema
+        return self._does(_MAKES) or self.rewrites_schema
 
     @property
-    def _rewrites_schema(self) -> bool:
+    def rewrites_schema(self) -> bool:
+        """Whether it drops or alters something, for which SQLite reads the schema itself."""
         return self._does(_DROPS) or self._alters
 
     @property

@@ -461,6 +461,27 @@ def test_c21_a_drop_by_sql_is_not_undone_out_of_turn(things: StructuredMemory) -
     assert things.query("SELECT s FROM o").rows == [("q",), ("sec",)]
 
 
+@pytest.mark.parametrize("listing", ["sqlite_schema", "sqlite_temp_schema", "dbstat"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT INTO n SELECT n.name FROM n NATURAL JOIN {}",
+        "UPDATE n SET name = 1 WHERE name IN (SELECT n.name FROM n NATURAL JOIN {})",
+        "CREATE TABLE seen AS SELECT n.name FROM n NATURAL JOIN {}",
+        (
+            "CREATE TRIGGER y AFTER INSERT ON t BEGIN SELECT 1 FROM n NATURAL JOIN {}; END; "
+            "INSERT INTO t (a) VALUES (1)"
+        ),
+        "CREATE VIEW v AS SELECT n.name FROM n NATURAL JOIN {}; INSERT INTO n SELECT * FROM v",
+    ],
+)
+def test_q5_what_a_join_compares_is_read(things: StructuredMemory, text: str, listing: str) -> None:
+    """W7: SQLite does not ask about a table of which a join compares columns and no more."""
+    things.execute("CREATE TABLE n (name); INSERT INTO n VALUES ('n'), ('_struct' || 'mem_meta')")
+    with refused(things, InvalidCall):
+        things.execute(text.format(listing))
+
+
 @pytest.mark.parametrize(
     "source", ["sqlite_schema", "sqlite_master", "pragma_table_list", "dbstat", "seen"]
 )

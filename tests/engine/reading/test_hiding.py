@@ -1,5 +1,6 @@
 """Q5: our own tables are not there, and the schema shows the user's objects only."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,51 @@ def test_q5_the_schema_is_told_of_however_late_it_is_asked_for(reader: GuardedRe
     assert counted == [(3,)]
     assert united[0] == (1,)
     assert {*united[1:]} == {(2,)}
+
+
+@pytest.fixture
+def named(path: Path) -> Iterator[GuardedReader]:
+    """The table `n` holds names; SQLite does not ask about what NATURAL JOIN compares them with."""
+    writer = guarded.plain(path)
+    sql.run(writer, "CREATE TABLE n(name)")
+    sql.run(writer, "INSERT INTO n VALUES ('t'), ('_structmem_meta'), ('nothing')")
+    sql.run(writer, "CREATE VIEW compared AS SELECT n.name FROM n NATURAL JOIN sqlite_schema")
+    writer.close()
+    opened = guarded.reader(path)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT n.name FROM n NATURAL JOIN sqlite_schema",
+        "SELECT s.name FROM sqlite_schema AS s NATURAL JOIN n",
+        "SELECT 1 FROM n JOIN sqlite_schema USING (name)",
+        "SELECT 1 FROM n NATURAL LEFT JOIN sqlite_temp_schema",
+        "SELECT count(*) FROM n NATURAL JOIN pragma_table_list",
+        "SELECT name FROM compared",
+        "SELECT 1 FROM t WHERE b IN (SELECT n.name FROM n NATURAL JOIN sqlite_schema)",
+    ],
+)
+def test_q5_what_a_join_compares_is_read(named: GuardedReader, path: Path, text: str) -> None:
+    assert "Send two" in str(refused(named, path, text).hint)
+
+
+def test_q5_a_join_does_not_tell_what_is_there(named: GuardedReader, path: Path) -> None:
+    for listing in ("dbstat", "sqlite_stat1", "fts3tokenize"):
+        error = refused(named, path, f"SELECT n.name FROM n NATURAL JOIN {listing}")
+        assert isinstance(error, NoSuchTable)
+    ours = "SELECT '_struct' || 'mem_meta' AS name UNION SELECT 't'"
+    for join in ("NATURAL JOIN", "NATURAL LEFT JOIN", "NATURAL FULL JOIN", "NATURAL RIGHT JOIN"):
+        found = query(named, f"SELECT name, type FROM ({ours}) {join} sqlite_schema").rows
+        assert ("t", "table") in found
+        assert ("_structmem_meta", "table") not in found
+
+
+def test_q1_subqueries_without_names_can_be_joined(reader: GuardedReader) -> None:
+    text = "SELECT x FROM (SELECT 1 AS x) FULL JOIN (SELECT 2 AS x) USING (x) ORDER BY 1"
+    assert query(reader, text).rows == [(1,), (2,)]
 
 
 def test_q5_a_table_may_be_called_like_a_table_function(path: Path) -> None:
