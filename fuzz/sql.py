@@ -79,7 +79,7 @@ def expressions() -> st.SearchStrategy[str]:
     return st.builds(str.__add__, st.recursive(_leaves(), _larger, max_leaves=8), ends)
 
 
-def broken(texts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+def broken(texts: st.SearchStrategy[str], *, edits_max: int = 4) -> st.SearchStrategy[str]:
     """`texts`, each after a few edits."""
     edits = st.lists(
         st.tuples(
@@ -88,9 +88,44 @@ def broken(texts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
             st.sampled_from(FRAGMENTS) | st.text(max_size=3),
         ),
         min_size=1,
-        max_size=4,
+        max_size=edits_max,
     )
     return st.builds(_edited, texts, edits)
+
+
+def injected() -> st.SearchStrategy[str]:
+    """Two expressions, put together so that what stands around them might end, or go on: none of
+    these is one expression."""
+    return st.builds(
+        _fill, st.sampled_from(INJECTIONS), st.lists(expressions(), min_size=3, max_size=3)
+    )
+
+
+INJECTIONS = [
+    *("{x}\n) OR (\n{y}", "{x}\n) AND rowid IN (SELECT\n{y}", "{x}\n), (\n{y}"),
+    *("{x}\n) UNION SELECT id FROM t WHERE (\n{y}", "{x}\n) UNION ALL VALUES (\n{y}"),
+    *("{x}\n) EXCEPT SELECT rowid FROM t WHERE (\n{y}", "{x}\n) INTERSECT SELECT 1 WHERE (\n{y}"),
+    *("{x}\n) LIMIT (\n{y}", "{x}\n) ORDER BY (\n{y}", "{x}\n) GROUP BY (\n{y}"),
+    *("{x}\n) WINDOW w AS (ORDER BY\n{y}", "{x}\n) --", "{x}\n) ;", "{x}\n; SELECT\n{y}"),
+    *("{x}\n; DELETE FROM t WHERE (\n{y}", "{x}\n) RETURNING (\n{y}", "{x}\n) /*"),
+    *("{x}\nTHEN 1 END FROM t --", "{x}\nTHEN 1 WHEN\n{y}", "{x}\nTHEN 1 ELSE\n{y}"),
+    *("{x}\nTHEN 1 END, CASE WHEN\n{y}", "{x}\nTHEN 1 END FROM t UNION SELECT CASE WHEN\n{y}"),
+    *("{x}\n) THEN 1 END FROM t WHERE (\n{y}", "{x}\nEND", "CASE WHEN\n{x}\nTHEN\n{y}"),
+    *("{x}\n,\n{y}", "SELECT\n{x}", "VALUES (\n{x}\n)", "{x}\nUNION SELECT\n{y}"),
+    *("SELECT\n{x}\nUNION SELECT\n{y}", "WITH w AS (SELECT 1) SELECT\n{x}", "{x}\nAS c"),
+    *('{x}\n) AS "c0" FROM t WHERE (\n{y}', "DISTINCT\n{x}", "{x}\nORDER BY\n{y}", "{x}\nLIMIT 1"),
+    *(
+        "{x}\nFROM o",
+        "{x}\nWHERE\n{y}",
+        "{x}\nDESC",
+        "*",
+        "t.*",
+        "({x}",
+        "{x}\n)",
+        "(\n{x}\n,\n{y}\n)",
+    ),
+    *("", " ", "--", "/*", ";", "()", "(\n{x}\n) IN", "NOT", "{x}\nCOLLATE", "CAST(\n{x}\n)"),
+]
 
 
 def _edited(text: str, edits: list[tuple[int, int, str]]) -> str:

@@ -40,31 +40,29 @@ INSERT INTO _structmem_journal VALUES (1, x'00');
 
 RECURSION = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 
-# Read like this they change nothing.
-_SETTINGS = [
-    "application_id",
-    "busy_timeout",
-    "cache_size",
-    "defer_foreign_keys",
-    "foreign_keys",
-    "ignore_check_constraints",
-    "journal_mode",
-    "legacy_alter_table",
-    "locking_mode",
-    "max_page_count",
-    "mmap_size",
-    "query_only",
-    "read_uncommitted",
-    "recursive_triggers",
-    "reverse_unordered_selects",
-    "schema_version",
-    "secure_delete",
-    "synchronous",
-    "temp_store",
-    "trusted_schema",
-    "user_version",
-    "wal_autocheckpoint",
-    "writable_schema",
+# Without a value these do something, or read all the data; any other PRAGMA tells a setting.
+_ACTING = {
+    *("foreign_key_check", "incremental_vacuum", "integrity_check", "optimize", "quick_check"),
+    *("shrink_memory", "wal_checkpoint", "data_version"),
+}
+# Tell the same of every connection, at length; or, without a value, what the content tells.
+_CONSTANT = {"compile_options", "function_list", "module_list", "pragma_list"}
+_TOLD_ELSEWHERE = {"database_list", "table_list"}
+_SETTINGS = sorted(
+    name
+    for (name,) in sql.rows(apsw.Connection(":memory:"), "SELECT name FROM pragma_pragma_list")
+    if name not in _ACTING | _CONSTANT | _TOLD_ELSEWHERE
+)
+_FLAGS = [
+    *(apsw.SQLITE_DBCONFIG_DEFENSIVE, apsw.SQLITE_DBCONFIG_DQS_DDL, apsw.SQLITE_DBCONFIG_DQS_DML),
+    *(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER),
+    *(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION),
+    *(apsw.SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE, apsw.SQLITE_DBCONFIG_ENABLE_ATTACH_WRITE),
+    *(apsw.SQLITE_DBCONFIG_ENABLE_COMMENTS, apsw.SQLITE_DBCONFIG_ENABLE_QPSG),
+    *(apsw.SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, apsw.SQLITE_DBCONFIG_LEGACY_FILE_FORMAT),
+    *(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, apsw.SQLITE_DBCONFIG_RESET_DATABASE),
+    *(apsw.SQLITE_DBCONFIG_REVERSE_SCANORDER, apsw.SQLITE_DBCONFIG_TRIGGER_EQP),
+    *(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, apsw.SQLITE_DBCONFIG_WRITABLE_SCHEMA),
 ]
 _LIMITS = [number for number in apsw.mapping_limits if isinstance(number, int)]
 
@@ -131,9 +129,16 @@ def content(path: Path) -> dict[str, object]:
     connection = plain(path)
     schema = sql.rows(connection, "SELECT type, name, sql FROM sqlite_schema ORDER BY rowid")
     tables = [name for kind, name, _text in schema if kind == "table"]
-    rows = {name: sql.rows(connection, f"SELECT rowid, * FROM {quote(name)}") for name in tables}
+    rows = {name: _rows(connection, name) for name in tables}
     connection.close()
     return {"schema": schema, "rows": rows}
+
+
+def _rows(connection: apsw.Connection, table: str) -> list[tuple[Any, ...]]:
+    """With their rowids, where the table has them."""
+    listed = sql.rows(connection, "SELECT wr FROM pragma_table_list(?)", (table,))
+    rowid = "" if listed == [(1,)] else "rowid, "
+    return sql.rows(connection, f"SELECT {rowid}* FROM {quote(table)}")
 
 
 def _connection_state(sandbox: Sandbox[Any]) -> dict[str, object]:
@@ -141,6 +146,7 @@ def _connection_state(sandbox: Sandbox[Any]) -> dict[str, object]:
     with sandbox.gate.ours():
         settings = {name: sql.rows(connection, f"PRAGMA {name}") for name in _SETTINGS}
         temporary = sql.rows(connection, "SELECT * FROM sqlite_temp_schema")
+        behaviour = sql.rows(connection, "SELECT 'a' LIKE 'A', instr('ab', 'b'), changes()")
         databases = sql.rows(connection, "PRAGMA database_list")  # temp is there once it is read
     return {
         "settings": settings,
@@ -148,4 +154,6 @@ def _connection_state(sandbox: Sandbox[Any]) -> dict[str, object]:
         "temporary": temporary,
         "in_transaction": connection.in_transaction,
         "limits": [connection.limit(limit, -1) for limit in _LIMITS],
+        "flags": [connection.config(flag, -1) for flag in _FLAGS],
+        "behaviour": behaviour,
     }

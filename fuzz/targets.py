@@ -1,0 +1,13 @@
+"""What can be searched from a seed."""
+
+from typing import Final
+
+from fuzz.running import Target
+
+TARGETS: Final = {
+    target.name: target
+    for target in (
+        Target("isolation", "a query changes and shows nothing it must not", "fuzz.isolation:run"),
+        Target("conditions", "a condition touches just its rows", "fuzz.conditions:run"),
+    )
+}
