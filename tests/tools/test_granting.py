@@ -50,6 +50,14 @@ def test_the_level_is_told(memory: StructuredMemory) -> None:
     assert "approve" not in tools["insert"].description
 
 
+def test_a_schema_is_the_callers_own() -> None:
+    """A harness may fill it in; the next one gets what the first one got."""
+    first, second = (tool_definitions({"query": "allow"})[1].input_schema for _ in range(2))
+    first["properties"]["sql"]["description"] = "changed"
+    third = tool_definitions({"query": "allow"})[1].input_schema
+    assert first != second == third
+
+
 @pytest.mark.parametrize(
     ("permissions", "message"),
     [

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin
 
@@ -64,7 +65,7 @@ def digest_of(arguments: Mapping[str, Any]) -> str:
 
 def convert(arguments: Mapping[str, Any], kind: type[T]) -> T:
     """`arguments` as a `kind`. Raises `InvalidCall` naming what is missing, unknown or wrong."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    fields = _fields(kind)
     given = _named(arguments, list(fields))
     for name, field in fields.items():
         if name not in given and field.required:
@@ -72,6 +73,12 @@ def convert(arguments: Mapping[str, Any], kind: type[T]) -> T:
     return kind(
         **{fields[name].name: _value(name, value, fields[name]) for name, value in given.items()}
     )
+
+
+@cache  # msgspec evaluates the annotations, which are text, each time
+def _fields(kind: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo]:
+    """The fields of `kind`, by the names that a model gives."""
+    return {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
 
 def _parsed(text: str | bytes) -> Any:
