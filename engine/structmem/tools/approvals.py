@@ -21,6 +21,7 @@ from structmem import (
     Declined,
     InvalidCall,
     NobodyToAsk,
+    NotGranted,
     Rehearsed,
     Touched,
     WriteResult,
@@ -236,6 +237,13 @@ class Approvals:
 def outdated(what: str) -> ApprovalVoid:
     """What was approved is not so any more."""
     return ApprovalVoid(f"Since this was approved, things changed. {what}", hint=_ASK_AGAIN)
+
+
+def unapproved(operation: str) -> NotGranted:
+    """Nobody approved a call that somebody must approve."""
+    return NotGranted(
+        f"`{operation}` needs a person's approval, and this call has none.", hint=_GO_ON
+    )
 
 
 def declined(tool: str) -> Declined:

@@ -23,13 +23,12 @@ from structmem import (
     CallIdReused,
     CannotUndo,
     InvalidCall,
-    NotGranted,
     PreviewOutdated,
     StructMemError,
     WriteInQuery,
 )
 from structmem.tools import shapes
-from structmem.tools.approvals import ApprovalRequest, Asked, outdated, request_of
+from structmem.tools.approvals import ApprovalRequest, Asked, outdated, request_of, unapproved
 from structmem.tools.arguments import Arguments, convert, digest_of, read_arguments
 from structmem.tools.operations import How, Input
 from structmem.tools.schemas import schema_of
@@ -216,10 +215,7 @@ class MemoryTool(ToolDefinition):
 
     def _check_approved(self, approval: Approval) -> None:
         if self.level == "ask" and not approval.by:
-            raise NotGranted(
-                f"`{self.operation}` needs a person's approval, and this call has none.",
-                hint="Go on without, and say what is left to approve.",
-            )
+            raise unapproved(self.operation)
 
     def _as_shown(
         self,
