@@ -42,7 +42,6 @@ from structmem.calls import Call
 from structmem.capture import Capture
 from structmem.connection import begin_immediate, closed, open_reader, open_writer, roll_back
 from structmem.errors import CallIdReused, InvalidCall, ReadOnly
-from structmem.limits import ROW_SLACK_BYTES
 from structmem.options import Options
 from structmem.results import Rehearsed, Touched, WriteResult, op_id_of
 from structmem.schema import Table
@@ -101,6 +100,7 @@ class Writer:
     def __init__(self, path: Path, options: Options, *, check: Callable[[], None]) -> None:
         self._path = path
         self.options = options
+        self.bounds = Bounds.allowing(options.max_value_bytes)
         self._check = check
         self._lock = Lock()
         self._schema_version: int | None = None
@@ -114,9 +114,8 @@ class Writer:
         connection = open_writer(self._path, max_value_bytes=self.options.max_value_bytes)
         # What SQL of `execute` calls must end in time; from the start, because a function that was
         # replaced does not come back.
-        functions.register(connection, self.options.max_value_bytes + ROW_SLACK_BYTES)
-        bounds = Bounds.allowing(self.options.max_value_bytes)
-        capture = Capture(connection, bounds, self.options.query_timeout)
+        functions.register(connection, self.bounds.value_bytes)
+        capture = Capture(connection, self.bounds, self.options.query_timeout)
         images = open_reader(self._path)
         self.connection, self.images, self.capture = connection, images, capture
 
@@ -282,9 +281,8 @@ class Transaction:
         takes too much from now on."""
         self.schema_changes()
         sql.run(self.connection, statement)
-        options = self._writer.options
-        bounds = Bounds.allowing(options.max_value_bytes)
-        self.check_views(bounds, Watch(options.query_timeout, bounds))
+        bounds = self._writer.bounds
+        self.check_views(bounds, Watch(self._writer.options.query_timeout, bounds))
 
     def check_views(self, bounds: Bounds, watch: Watch) -> None:
         """Raise `QueryLimit` for a view that this transaction made too much to compile."""
@@ -365,14 +363,13 @@ class Transaction:
         """What `finish` would return, without the record. The transaction is not committed, and so
         leaves nothing."""
         effects = [*(self._captured() if change.effects is None else change.effects)]
-        undone = [each.operations for each in effects if isinstance(each, Undone | Redone)]
         return Rehearsed(
             None,
             None,
             rows_changed=change.rows_changed,
             rowids=change.rowids,
             warnings=change.warnings,
-            operations=[op_id_of(seq) for seqs in undone for seq in seqs],
+            operations=_operations(effects),
             touched=_touched(effects),
         )
 
@@ -441,7 +438,6 @@ def _payload_of(event: Event, salt: bytes) -> bytes:
 
 def _result_of(event: Event, position: Position, *, repeated: bool = False) -> WriteResult:
     outcome = event.outcome
-    undone = [e.operations for e in event.effects if isinstance(e, Undone | Redone)]
     return WriteResult(
         op_id=op_id_of(position.seq),
         position=position,
@@ -449,5 +445,11 @@ def _result_of(event: Event, position: Position, *, repeated: bool = False) -> W
         rowids=rowids_of(outcome.rowids),
         warnings=outcome.warnings,
         repeated=repeated,
-        operations=[op_id_of(seq) for seqs in undone for seq in seqs],
+        operations=_operations(event.effects),
     )
+
+
+def _operations(effects: Sequence[Effect]) -> list[str]:
+    """Those that `effects` undid or redid."""
+    undone = [each.operations for each in effects if isinstance(each, Undone | Redone)]
+    return [op_id_of(seq) for seqs in undone for seq in seqs]
