@@ -148,8 +148,7 @@ def _has_parent(connection: apsw.Connection, key: ForeignKey) -> bool:
     and lets a parent be dropped; then every row that names one is without it."""
     if not schema.is_table(connection, key.parent):
         return False
-    columns = "SELECT name FROM pragma_table_xinfo(?)"
-    found = {fold(name) for (name,) in sql.rows(connection, columns, (key.parent,))}
+    found = {fold(name) for name in schema.columns_of(connection, key.parent)}
     return found.issuperset(map(fold, key.parent_columns))
 
 

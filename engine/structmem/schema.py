@@ -160,14 +160,16 @@ def is_without_rowid(connection: apsw.Connection, table: str) -> bool:
 def column_names(connection: apsw.Connection) -> dict[str, list[str]]:
     """The names of the columns of each table and view, for hints. A view for which there is no time
     has none: SQLite compiles it, and what it reads, to know them."""
-    names = {name: _names(connection, name) for name in names_of(connection, "table")}
+    found = objects(connection)
+    names = {o.name: columns_of(connection, o.name) for o in found if o.kind == "table"}
     end = monotonic() + VIEWS_S
-    for name in names_of(connection, "view"):
-        names[name] = _names(connection, name) if monotonic() < end else []
+    for view in (o.name for o in found if o.kind == "view"):
+        names[view] = columns_of(connection, view) if monotonic() < end else []
     return names
 
 
-def _names(connection: apsw.Connection, name: str) -> list[str]:
+def columns_of(connection: apsw.Connection, name: str) -> list[str]:
+    """The names of the columns of a table or view; none if they cannot be known."""
     try:
         listed = sql.rows(connection, "SELECT name FROM pragma_table_xinfo(?)", (name,))
     except apsw.SQLError:  # a view of something that is gone

@@ -32,14 +32,14 @@ def check(before: apsw.Connection, after: apsw.Connection, bounds: Bounds, watch
     """Raise `QueryLimit` for a view that is beyond the bound in `after` and was not in `before`, or
     when `watch` ends what takes too long of those that are new. The connections are in use by
     nobody else, and have no authorizer."""
-    names = schema.names_of(after, "view")
-    if not names:
+    views = list(_views(after))
+    if not views:
         return
     stood = set(_views(before))
-    new = {o.name for o in _views(after) if o not in stood}
-    for name, why in _beyond(after, sorted(new), bounds, watch):
+    new = sorted(o.name for o in views if o not in stood)
+    for name, why in _beyond(after, new, bounds, watch):
         raise _too_much(name, why)
-    _check_stood(before, after, [name for name in names if name not in new], bounds)
+    _check_stood(before, after, [o.name for o in views if o in stood], bounds)
 
 
 def _views(connection: apsw.Connection) -> Iterator[schema.SchemaObject]:
