@@ -130,7 +130,8 @@ class Box:
 @dataclass(frozen=True)
 class MemoryTool(ToolDefinition):
     """A tool that can be called. `call` and `request` are for a `StructuredMemory`, `acall` and
-    `arequest` for either kind; they raise `InvalidCall` for the wrong one, and nothing else."""
+    `arequest` for either kind. They raise `InvalidCall` for the wrong kind, and for a `shown` that
+    is no `ApprovalRequest`: both are the program's mistakes. Whatever else is wrong is a result."""
 
     _input: type[Input] = field(repr=False)
     _box: Box = field(repr=False)
