@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from structmem import Column, StructuredMemory, sql
-from structmem.adapters.mcp.command import Output
+from structmem.adapters.mcp.serving import Output
 from tests.adapters.mcp.wire import ENDLESS, FORM, Json, Wire, content, error_code, served
 
 DELETE: Json = {"name": "db_delete", "arguments": {"table": "people", "where": "true"}}
@@ -141,7 +141,7 @@ def test_another_id_cancels_nothing(path: Path) -> None:
 
 ENDING = """
 import os, sys
-from structmem.adapters.mcp import command
+from structmem.adapters.mcp import command, serving
 
 def signalled(work, kill=os.kill, process=os.getpid(), number=int(sys.argv[2])):
     def first(*args, **kwargs):  # the last of them finds no globals any more
@@ -154,10 +154,10 @@ class Last:  # of what Python takes down
 
 match sys.argv[3]:
     case "closing":
-        command.Memories.close = signalled(command.Memories.close)
+        serving.Memories.close = signalled(serving.Memories.close)
     case "after another":
-        command.Door.serve = signalled(command.Door.serve)
-        command.Door.abandon = signalled(command.Door.abandon)
+        serving.Door.serve = signalled(serving.Door.serve)
+        serving.Door.abandon = signalled(serving.Door.abandon)
     case "leaving":
         last = Last()
 sys.exit(command.main(sys.argv[1:2]))

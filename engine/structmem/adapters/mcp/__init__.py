@@ -5,7 +5,8 @@ in both eras of the protocol: the handshake (2024-11-05 to 2025-11-25) and the e
 request carries (2026-07-28).
 
 Read `messages` (lines), `protocol` (what they say), `asking` (a person's answer), `memories` (which
-tools there are), then `door`, which joins them; `command` starts it.
+tools there are), then `door`, which joins them; `serving` is the process around it, and `command`
+starts that.
 
 Invariants:
 - Nothing but messages of the protocol reaches standard output, each whole, on a line of its own.
