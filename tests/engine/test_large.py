@@ -22,6 +22,7 @@ from structmem import (
     limits,
     open_replica,
 )
+from structmem.tools import json_values
 from tests.engine.conftest import dump
 from tests.engine.faults.conftest import all_refused, make_witness, refused
 
@@ -212,7 +213,7 @@ def test_c37_a_table_over_the_rest_of_a_row_can_still_be_filled(memory: Structur
 # -- the page --------------------------------------------------------------------------------------
 
 PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
-MODULES: tuple[ModuleType, ...] = (limits, columns, structmem_journal.limits)
+MODULES: tuple[ModuleType, ...] = (limits, columns, json_values, structmem_journal.limits)
 _ROW = re.compile(r"^\| `([A-Z_]+)` \| ([0-9_ *<+-]+)", re.MULTILINE)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from structmem import AsyncStructuredMemory, InvalidCall, StructuredMemory
-from structmem.tools import MemoryTool, ToolResult, memory_tools
+from structmem.tools import OPERATIONS, MemoryTool, ToolResult, memory_tools
+from structmem.tools.json_values import DEPTH_MAX
 
 from .conftest import Tools, Unharmed, error_of, tools_of
 
@@ -120,6 +121,48 @@ def test_what_is_wrong_is_said(
     assert error["code"] == code
     assert message in f"{error['message']} {error['hint']}"
     unharmed()
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Arguments of so many arrays and objects within one another."""
+    value: list[Any] = []
+    for _ in range(levels - 2):
+        value = [value]
+    return {"reason": value}
+
+
+@pytest.mark.parametrize("levels", [10, DEPTH_MAX, DEPTH_MAX + 1, 990, 5_000, 100_000])
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.filterwarnings("ignore:execute is granted")
+def test_how_deep_arguments_are_nested_is_bounded(
+    people: StructuredMemory, unharmed: Unharmed, operation: str, levels: int
+) -> None:
+    """However much room the stack has. Within the bound they are judged as others are."""
+    tool = tools_of(people, **dict.fromkeys(OPERATIONS, "allow"))[operation]
+    text = f'{{"reason": {"[" * (levels - 1)}{"]" * (levels - 1)}}}'
+    for arguments in (nested(levels), text, text.encode()):
+        for result in (tool.call(arguments), tool.request(arguments)):
+            assert isinstance(result, ToolResult)
+            error = error_of(result)
+            assert error["code"] == "invalid_call"
+            too_deep = f"nested more than {DEPTH_MAX} levels deep." in error["message"]
+            assert too_deep == (levels > DEPTH_MAX)
+    unharmed()
+
+
+@pytest.mark.parametrize("levels", [DEPTH_MAX + 1, 990, 100_000])
+def test_text_that_is_nested_too_deep_is_no_array(tools: Tools, levels: int) -> None:
+    text = "[" * levels + "]" * levels
+    for rows in (text, [text]):
+        error = error_of(tools["insert"].call({"table": "people", "rows": rows}))
+        assert error["message"].startswith("rows")
+
+
+def test_arguments_that_hold_themselves_are_too_deep(tools: Tools) -> None:
+    around: list[Any] = []
+    around += [around, around]
+    error = error_of(tools["query"].call({"sql": "SELECT ?", "params": around}))
+    assert "nested more than" in error["message"]
 
 
 def test_a_missing_where_is_explained(tools: Tools) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, Union, cast, get_args, get_origin
 import msgspec
 
 from structmem import InvalidCall
-from structmem.tools.json_values import parse
+from structmem.tools.json_values import check_depth, parse
 from structmem.tools.wording import shown
 
 Arguments = Mapping[str, Any] | str | bytes | None
@@ -39,7 +39,8 @@ _EXPECTED: Final = re.compile(r"Expected `(?P<wanted>\w+)`.* - at `\$(?P<place>.
 
 
 def read_arguments(arguments: Arguments) -> dict[str, Any]:
-    """`arguments` as a dict of JSON values. Raises `InvalidCall` for anything else."""
+    """`arguments` as a dict of JSON values. Raises `InvalidCall` for anything else, and for what is
+    nested beyond `DEPTH_MAX`."""
     if isinstance(arguments, str | bytes):
         arguments = _parsed(arguments)
         if isinstance(arguments, str) and arguments.lstrip().startswith("{"):
@@ -49,6 +50,7 @@ def read_arguments(arguments: Arguments) -> dict[str, Any]:
     if not isinstance(arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] # models err
         raise InvalidCall(f"The arguments must be a JSON object, not {shown(arguments)}.")
     read = dict(arguments)
+    check_depth(read, "What the arguments hold")
     digest_of(read)
     return read
 
@@ -58,7 +60,7 @@ def digest_of(arguments: Mapping[str, Any]) -> str:
     for what is not JSON."""
     try:
         text = json.dumps(arguments, sort_keys=True)
-    except (TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError) as error:
         raise InvalidCall(f"The arguments are not JSON: {error}.") from error
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 

@@ -5,14 +5,15 @@ object with one key: `{"$int": "9223372036854775807"}` beyond 2^53, `{"$blob": "
 `{"$real": "inf"}`.
 
 What is read must mean one thing: NaN, numbers that no double holds and objects that name a key
-twice are refused, where Python's reader would change them silently.
+twice are refused, where Python's reader would change them silently. How deep it may be nested does
+not depend on the room that the stack has.
 """
 
 import base64
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NoReturn, cast
 
 from structmem import InvalidCall
@@ -24,7 +25,11 @@ _EXACT_INTEGER_MAX: Final = 1 << 53
 _INTEGER: Final = re.compile(r"-?[0-9]{1,19}")
 """As many digits as 64 bits have; whether it fits is for the memory to say."""
 
+DEPTH_MAX: Final = 32
+"""Arrays and objects within one another. No tool takes more than four."""
+
 _REALS: Final = {"inf": math.inf, "-inf": -math.inf}
+_CONTAINERS: Final = (dict, list, tuple)
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
 
@@ -81,10 +86,35 @@ def parse_each(text: str, what: str) -> Iterator[Any]:
             value, at = _decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
             raise InvalidCall(f"{what} is not JSON: {error}.") from error
-        except (ValueError, RecursionError) as error:
+        except RecursionError as error:
+            raise _too_deep(what) from error
+        except ValueError as error:
             raise InvalidCall(f"{what} cannot be read: {error}.") from error
+        check_depth(value, what)
         yield value
         at = _after_space(text, at)
+
+
+def check_depth(value: Any, what: str) -> None:
+    """Raise `InvalidCall` for a value beyond `DEPTH_MAX`, saying that `what` is that."""
+    if _is_deeper(value, DEPTH_MAX):
+        raise _too_deep(what)
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, _CONTAINERS):
+        return False
+    inner = cast("Iterable[Any]", value.values() if isinstance(value, dict) else value)
+    return levels == 0 or any(
+        _is_deeper(each, levels - 1) for each in inner if isinstance(each, _CONTAINERS)
+    )
+
+
+def _too_deep(what: str) -> InvalidCall:
+    return InvalidCall(
+        f"{what} is nested more than {DEPTH_MAX} levels deep.",
+        hint="No tool takes that; a column can hold it as JSON text, in a string.",
+    )
 
 
 def _after_space(text: str, at: int) -> int:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.mcp.wire import Json, Wire, envelope, served
+from structmem.tools.json_values import DEPTH_MAX
+from tests.adapters.mcp.wire import Json, Wire, envelope, error_code, served
 
 
 def line(method: str, params: Json, *, id: int | str | None = 1) -> bytes:
@@ -104,6 +105,25 @@ def test_an_id_comes_back_as_it_was(wire: Wire) -> None:
     for request_id in ("", "ü\n", 0, -1, 2**53 + 1, 2**80):
         wire.send_line(json.dumps({**REQUEST, "id": request_id}).encode())
         assert wire.receive() == {"jsonrpc": "2.0", "id": request_id, "result": {}}
+
+
+@pytest.mark.parametrize("levels", [10, DEPTH_MAX, DEPTH_MAX + 1, 800])
+def test_what_a_call_holds_may_be_nested(wire: Wire, levels: int) -> None:
+    """S1: the tool tells what is too deep."""
+    wire.send_line(deep_call(levels))
+    answer = wire.receive()
+    assert (answer["id"], error_code(answer["result"])) == (7, "invalid_call")
+    too_deep = f"nested more than {DEPTH_MAX} levels" in answer["result"]["content"][0]["text"]
+    assert too_deep == (levels > DEPTH_MAX)
+    lives(wire)
+
+
+def deep_call(levels: int) -> bytes:
+    """A call whose arguments are nested so deep. Brackets in a text are none."""
+    array = "[" * (levels - 1) + "]" * (levels - 1)
+    arguments = f"""{{"params": {array}, "sql": "SELECT '}}]\\"'"}}"""
+    call = f'{{"name": "db_query", "arguments": {arguments}}}'
+    return f'{{"jsonrpc":"2.0","method":"tools/call","params":{call},"id":7}}'.encode()
 
 
 def test_a_line_may_be_long(wire: Wire) -> None:
