@@ -31,6 +31,8 @@ WRONG: dict[str, tuple[bytes, int, int | str | None]] = {
     "NaN": (b'{"jsonrpc": "2.0", "id": NaN, "method": "ping"}', -32700, None),
     "too deep": (b"[" * 200_000, -32700, None),
     "too deep inside": (b'{"params": ' + b"[" * 200_000, -32700, None),
+    "too deep after something": (b'{"x": [1], "y": ' + b"[" * 200_000, -32700, None),
+    "too deep in another's place": (b"{}]]" + b"[" * 200_000 + b"]" * 200_000, -32700, None),
     "a batch": (json.dumps([REQUEST, REQUEST]).encode(), -32600, None),
     "an empty batch": (b"[]", -32600, None),
     "a text": (b'"ping"', -32600, None),
@@ -115,6 +117,17 @@ def test_what_a_call_holds_may_be_nested(wire: Wire, levels: int) -> None:
     assert (answer["id"], error_code(answer["result"])) == (7, "invalid_call")
     too_deep = f"nested more than {DEPTH_MAX} levels" in answer["result"]["content"][0]["text"]
     assert too_deep == (levels > DEPTH_MAX)
+    lives(wire)
+
+
+@pytest.mark.parametrize("levels", [990, 5_000, 100_000])
+def test_a_call_that_is_nested_too_deep_to_be_read_gets_an_answer(wire: Wire, levels: int) -> None:
+    """S1, S3: under its id, so that nobody waits for it."""
+    wire.send_line(deep_call(levels))
+    answer = wire.receive()
+    assert answer["id"] == 7
+    if levels > 1_000:
+        assert answer["error"]["code"] == -32700
     lives(wire)
 
 

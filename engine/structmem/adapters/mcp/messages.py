@@ -7,6 +7,7 @@ after they entered it (2025-03-26), and are refused like any other line that is 
 """
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +21,9 @@ INTERNAL_ERROR: Final = -32603
 
 Id = int | str
 """What a request is answered by. The protocol forbids null and fractions."""
+
+_TEXT_OR_BRACKET: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+"""A text may lack its end: each byte is looked at once, however broken the line."""
 
 _NOTHING: Final = msgspec.Raw(b"{}")
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -88,17 +92,35 @@ def _decoded(line: bytes) -> dict[str, msgspec.Raw]:
 
 
 def _id_in(line: bytes) -> Id | None:
-    """The id of a request that cannot be decoded, if Python's laxer reader finds one. A client that
-    sends half of an emoji, as JavaScript writes it, must not wait for an answer for ever."""
+    """The id of a request that cannot be decoded, if Python's laxer reader finds one in what is not
+    nested. A client that sends half of an emoji, as JavaScript writes it, or a hundred thousand
+    brackets, must not wait for an answer for ever."""
     try:
-        match json.loads(line):
+        match json.loads(_flat(line)):
             case {"method": str(), "id": int() | str() as found} if not isinstance(found, bool):
                 str(found).encode()
                 return found
             case _:
                 return None
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
+
+
+def _flat(line: bytes) -> bytes:
+    """`line` with null in place of each array and object that its own object holds."""
+    kept: list[bytes] = []
+    depth = end = 0
+    for found in _TEXT_OR_BRACKET.finditer(line):
+        if found[0] in b"[{":
+            depth += 1
+            if depth == 2:
+                kept += [line[end : found.start()], b"null"]
+                end = len(line)  # unless it is closed
+        elif found[0] in b"]}":
+            if depth == 2:
+                end = found.end()
+            depth -= 1
+    return b"".join([*kept, line[end:]])
 
 
 def _check_form(line: bytes) -> None:
