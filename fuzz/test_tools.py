@@ -1,9 +1,10 @@
 """Searching for arguments that make a tool raise, or change what it must not.
 
-Invariants checked, for JSON of any kind and for honest arguments that were edited, on tools of
-every level:
+Invariants checked, for JSON of any kind and for plain arguments that were edited, on tools of
+every level, of a memory on disk or in memory:
 
 - A call, and a request for approval, return. What a call returns is JSON, and reads back as it is.
+- Text that is torn or names a key twice, and arguments nested beyond the bound, are errors.
 - An error has changed nothing; neither has a tool that reads, a request, nor a tool that must be
   approved and was not.
 - An error names no tool that was not granted.
@@ -16,8 +17,11 @@ every level:
 import json
 import warnings
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any, Final, cast
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple, cast
 
 import pytest
 from hypothesis import event, given, note
@@ -34,6 +38,7 @@ from structmem.tools import (
     call_id_of,
     memory_tools,
 )
+from structmem.tools.json_values import DEPTH_MAX
 from tests.engine.conftest import dump
 
 HONEST: Final[dict[str, list[dict[str, Any]]]] = {
@@ -73,6 +78,19 @@ HONEST: Final[dict[str, list[dict[str, Any]]]] = {
 }
 """Arguments that can succeed, for each operation."""
 
+REFUSED: Final[dict[str, list[dict[str, Any]]]] = {
+    "query": [{"sql": "DELETE FROM people"}, {"sql": "SELECT nick FROM people"}],
+    "create_table": [{"table": "people", "columns": [{"name": "a"}]}],
+    "add_column": [{"table": "people", "column": {"name": "age"}}],
+    "create_index": [{"table": "people", "columns": ["nick"]}],
+    "drop_index": [{"index": "by_nick"}],
+    "insert": [{"table": "people", "rows": [{"name": "Ada"}]}],
+    "update": [{"table": "people", "set": {"name": "Ada"}, "where": "nick = 1"}],
+    "delete": [{"table": "persons", "where": "true"}],
+    "undo": [{"opId": "op_99"}],
+}
+"""Arguments that any harness lets pass, and the memory refuses."""
+
 PREFIX: Final = "crm_"
 _ASKED: Final = ("update", "drop_table", "undo")
 _DENIED: Final = ("execute", "revert_to", "create_index")
@@ -110,52 +128,144 @@ values: Final = st.recursive(_scalars, _nested, max_leaves=8)
 """JSON, and a little more: what Python's reader lets through."""
 
 
+_NAMES: Final = ("people", "tasks", "name", "age", "who", "by_age", "op_")
+_MILD: Final = ("snake", "text", "one", "letter", "letter", "argument")
+_ROUGH: Final = ("any", "drop", "rename", "list", "null")
+
+
 @st.composite
-def edited(draw: st.DrawFn, honest: dict[str, Any]) -> Any:
-    """Honest arguments, with up to three edits."""
-    arguments = dict(honest)
-    for _ in range(draw(st.integers(0, 3))):
-        key = draw(st.sampled_from([*arguments, "table", "reason", "where", "op_id", "limit", "x"]))
-        match draw(st.sampled_from(["any", "text", "drop", "rename", "list", "null"])):
-            case "any":
-                arguments[key] = draw(values)
-            case "text" if key in arguments:
-                arguments[key] = json.dumps(arguments[key])
-            case "drop":
-                arguments.pop(key, None)
-            case "rename" if key in arguments:
-                arguments[draw(st.sampled_from([key.upper(), f"{key}_", "if_not_exists"]))] = (
-                    arguments.pop(key)
-                )
-            case "list":
-                arguments[key] = [arguments.get(key)]
-            case _:
-                arguments[key] = None
+def edited(draw: st.DrawFn, known: dict[str, Any]) -> dict[str, Any]:
+    """Arguments, half of them as they are, the others with one or two edits: mild ones, as models
+    make them, and now and then a rough one."""
+    arguments = dict(known)
+    for _ in range(draw(st.sampled_from([0, 0, 0, 1, 1, 2]))):
+        if draw(st.sampled_from([True, True, True, False])):
+            arguments = draw(mildly(arguments))
+        else:
+            arguments = draw(roughly(arguments))
     return arguments
 
 
 @st.composite
-def calls(draw: st.DrawFn) -> tuple[str, Any]:
-    """An operation, and arguments for it: as an object, as text, or anything at all."""
-    operation = draw(st.sampled_from(OPERATIONS))
-    arguments = draw(st.sampled_from(HONEST[operation]).flatmap(edited) | values)
-    match draw(st.sampled_from(["object", "object", "text", "bytes", "torn"])):
-        case "text":
-            arguments = json.dumps(arguments)
-        case "bytes":
-            arguments = json.dumps(arguments, ensure_ascii=False).encode(errors="replace")
-        case "torn":
-            arguments = json.dumps(arguments)[:-1]
+def mildly(draw: st.DrawFn, arguments: dict[str, Any]) -> dict[str, Any]:
+    """With one edit that keeps the meaning, or misspells a name."""
+    key = draw(st.sampled_from([*arguments, "reason"]))
+    value = arguments.get(key)
+    match draw(st.sampled_from(_MILD)):
+        case "snake":
+            return {_snake(name): each for name, each in arguments.items()}
+        case "text" if key in arguments and not isinstance(value, str):
+            return arguments | {key: json.dumps(value)}
+        case "one" if isinstance(value, list) and len(cast("list[Any]", value)) == 1:
+            return arguments | {key: value[0]}
+        case "letter":
+            name = draw(st.sampled_from(_NAMES))
+            return json.loads(json.dumps(arguments).replace(name, draw(misspelt(name))))
+        case "argument":
+            name = draw(misspelt(key))
+            return {name if each == key else each: arguments[each] for each in arguments}
         case _:
-            pass
-    return operation, arguments
+            return arguments
+
+
+@st.composite
+def misspelt(draw: st.DrawFn, name: str) -> str:
+    """One letter off."""
+    at = draw(st.integers(0, len(name)))
+    return name[:at] + draw(st.sampled_from(["", "e", name[at : at + 1] * 2])) + name[at + 1 :]
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{each.lower()}" if each.isupper() else each for each in name)
+
+
+@st.composite
+def roughly(draw: st.DrawFn, arguments: dict[str, Any]) -> dict[str, Any]:
+    """With one edit that may leave no sense."""
+    key = draw(st.sampled_from([*arguments, "table", "reason", "where", "op_id", "limit", "x"]))
+    others = {name: value for name, value in arguments.items() if name != key}
+    match draw(st.sampled_from(_ROUGH)):
+        case "any":
+            return others | {key: draw(values)}
+        case "drop":
+            return others
+        case "rename" if key in arguments:
+            name = draw(st.sampled_from([key.upper(), f"{key}_", "if_not_exists"]))
+            return others | {name: arguments[key]}
+        case "list":
+            return others | {key: [arguments.get(key)]}
+        case _:
+            return others | {key: None}
+
+
+class Sent(NamedTuple):
+    """A call, and in which of the `_FORMS` its arguments are sent; `levels`, for those nested."""
+
+    operation: str
+    given: Any
+    form: str
+    levels: int
+
+    @property
+    def arguments(self) -> Any:
+        match self.form:
+            case "text":
+                return json.dumps(self.given)
+            case "bytes":
+                return json.dumps(self.given, ensure_ascii=False).encode(errors="replace")
+            case "torn":
+                return json.dumps(self.given)[:-1]
+            case "twice":
+                return f'{{"reason": "a", {self._reasoned("b")[1:]}'
+            case "deep":
+                return {**self.given, "reason": _nest(self.levels)}
+            case "deep text":
+                begun = self._reasoned(0).removesuffix("0}")
+                return begun + "[" * self.levels + "]" * self.levels + "}"
+            case _:
+                return self.given
+
+    def _reasoned(self, reason: Any) -> str:
+        """With a reason at the end."""
+        others = {key: value for key, value in self.given.items() if key != "reason"}
+        return json.dumps({**others, "reason": reason})
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it must be refused, whatever it asks for."""
+        is_torn = self.form == "torn" and isinstance(self.given, dict)
+        return is_torn or self.form == "twice" or self.levels >= DEPTH_MAX
+
+
+def _nest(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+_FORMS: Final = (*["object"] * 6, *["text"] * 4, *["bytes"] * 3, "torn")
+_FORMS_OF_OBJECTS: Final = (*_FORMS, "twice", "deep", "deep text")
+_LEVELS: Final = (1, 4, DEPTH_MAX - 1, DEPTH_MAX, 100, 900, 990, 1_100, 5_000, 100_000)
+
+
+@st.composite
+def calls(draw: st.DrawFn) -> Sent:
+    """An operation, and arguments for it; one in eight times anything at all."""
+    operation = draw(st.sampled_from(OPERATIONS))
+    is_honest = draw(st.sampled_from([True] * 7 + [False]))
+    known = st.sampled_from(HONEST[operation] + REFUSED.get(operation, []))
+    given = draw(known.flatmap(edited) if is_honest else values)
+    form = draw(st.sampled_from(_FORMS_OF_OBJECTS if isinstance(given, dict) else _FORMS))
+    levels = draw(st.sampled_from(_LEVELS)) if form.startswith("deep") else 0
+    return Sent(operation, given, form, levels)
 
 
 class Played:
     """A memory and its tools, watched."""
 
-    def __init__(self, verdicts: Counter[str]) -> None:
-        self.memory = StructuredMemory(":memory:", actor="agent")
+    def __init__(self, path: Path | str, verdicts: Counter[str]) -> None:
+        self.memory = StructuredMemory(path, actor="agent")
         self.memory.create_table(
             "people", [Column("name", "TEXT", unique=True), Column("age", "INTEGER")]
         )
@@ -171,10 +281,13 @@ class Played:
             made = memory_tools(self.memory, permissions=levels, prefix=PREFIX)
         return {tool.operation: tool for tool in made}
 
-    def call(self, tool: MemoryTool, arguments: Any, approved_by: str | None) -> ToolResult:
+    def call(self, tool: MemoryTool, sent: Sent, approved_by: str | None) -> ToolResult:
         before, at = dump(self.memory), self.memory.position()
-        result = tool.call(arguments, approved_by=approved_by)
+        result = tool.call(sent.arguments, approved_by=approved_by)
         _check_json(result)
+        assert result.is_error or not sent.is_broken
+        if sent.form == "deep" and sent.is_broken:
+            assert "nested more than" in result.text
         unapproved = tool.level == "ask" and approved_by is None
         assert result.is_error or not unapproved
         if result.is_error or tool.read_only:
@@ -184,11 +297,12 @@ class Played:
         self._count(tool, result)
         return result
 
-    def request(self, tool: MemoryTool, arguments: Any) -> None:
+    def request(self, tool: MemoryTool, sent: Sent) -> None:
         before, at = dump(self.memory), self.memory.position()
-        request = tool.request(arguments)
+        request = tool.request(sent.arguments)
         assert (dump(self.memory), self.memory.position()) == (before, at)
         if isinstance(request, ApprovalRequest):
+            assert not sent.is_broken
             json.dumps(request.data)
             assert all(each.isprintable() or each == "\n" for each in request.text)
         else:
@@ -223,34 +337,44 @@ def verdicts() -> Iterator[Counter[str]]:
     assert len(counted) > 5
 
 
-@given(made=st.lists(calls(), min_size=1, max_size=6))
-def test_s1_whatever_a_model_sends(verdicts: Counter[str], made: list[tuple[str, Any]]) -> None:
-    played = Played(verdicts)
-    tools = played.tools(dict.fromkeys(OPERATIONS, "allow"))
-    for operation, arguments in made:
-        note(f"{operation} {arguments!r}")
-        played.request(tools[operation], arguments)
-        played.call(tools[operation], arguments, None)
-    played.close()
+@contextmanager
+def played(on_disk: bool, verdicts: Counter[str]) -> Generator[Played]:
+    with TemporaryDirectory() as folder:
+        watched = Played(Path(folder) / "crm.db" if on_disk else ":memory:", verdicts)
+        yield watched
+        watched.close()
 
 
-@given(made=st.lists(st.tuples(calls(), st.none() | st.just("ada")), min_size=1, max_size=6))
+on_disk: Final = st.sampled_from([False, False, False, True])
+
+
+@given(made=st.lists(calls(), min_size=1, max_size=6), on_disk=on_disk)
+def test_s1_whatever_a_model_sends(verdicts: Counter[str], made: list[Sent], on_disk: bool) -> None:
+    with played(on_disk, verdicts) as memory:
+        tools = memory.tools(dict.fromkeys(OPERATIONS, "allow"))
+        for sent in made:
+            memory.request(tools[sent.operation], sent)
+            memory.call(tools[sent.operation], sent, None)
+
+
+@given(
+    made=st.lists(st.tuples(calls(), st.none() | st.just("ada")), min_size=1, max_size=6),
+    on_disk=on_disk,
+)
 def test_s1_s2_only_what_was_granted_and_approved(
-    verdicts: Counter[str], made: list[tuple[tuple[str, Any], str | None]]
+    verdicts: Counter[str], made: list[tuple[Sent, str | None]], on_disk: bool
 ) -> None:
-    played = Played(verdicts)
     levels: dict[str, Level] = dict.fromkeys(OPERATIONS, "allow")
     levels.update(dict.fromkeys(_ASKED, "ask"))
     levels.update(dict.fromkeys(_DENIED, "deny"))
-    tools = played.tools(levels)
-    for (operation, arguments), approved_by in made:
-        if operation not in tools:
-            continue
-        note(f"{operation} {arguments!r} {approved_by}")
-        result = played.call(tools[operation], arguments, approved_by)
-        if result.is_error and not set(_DENIED) & set(_words_of(arguments)):
-            assert not [name for name in _DENIED if f"{PREFIX}{name}" in result.text]
-    played.close()
+    with played(on_disk, verdicts) as memory:
+        tools = memory.tools(levels)
+        for sent, approved_by in made:
+            if sent.operation not in tools:
+                continue
+            result = memory.call(tools[sent.operation], sent, approved_by)
+            if result.is_error and not set(_DENIED) & set(_words_of(sent.given)):
+                assert not [name for name in _DENIED if f"{PREFIX}{name}" in result.text]
 
 
 def _words_of(arguments: Any) -> list[str]:
