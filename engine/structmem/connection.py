@@ -12,7 +12,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import apsw
 
@@ -44,15 +44,23 @@ _RULES: Final[dict[int, str]] = {
 }
 """What to do about a broken rule. Of foreign keys the caller is told all (see `memory`)."""
 
+
+class Closable(Protocol):
+    """What is opened: a connection, or something that has one."""
+
+    def close(self) -> object: ...
+
+
 _CACHED_STATEMENTS = 100  # APSW's own default
 
 
 def open_writer(path: Path, *, max_value_bytes: int) -> apsw.Connection:
     """A connection that may write. The file must exist."""
     connection = _open(path, apsw.SQLITE_OPEN_READWRITE)
-    hide_listings(connection)
-    # Reported means on disk: in WAL mode, FULL syncs the log at every commit.
-    sql.pragma(connection, "synchronous", "FULL")
+    with closed_if_it_fails(connection):
+        hide_listings(connection)
+        # Reported means on disk: in WAL mode, FULL syncs the log at every commit.
+        sql.pragma(connection, "synchronous", "FULL")
     # Enforced always; the setting is per connection and off by default.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
     # One length for writes and reads. A part of a payload must fit as well.
@@ -69,6 +77,7 @@ def open_reader(path: Path, *, cached_statements: int = _CACHED_STATEMENTS) -> a
 def _open(path: Path, flags: int, cached_statements: int = _CACHED_STATEMENTS) -> apsw.Connection:
     with translated(path):
         connection = apsw.Connection(str(path), flags=flags, statementcachesize=cached_statements)
+    with translated(path), closed_if_it_fails(connection):
         # Writers queue for this long; readers only ever wait during recovery of the log.
         connection.set_busy_timeout(BUSY_TIMEOUT_MS)
         # No SQL may corrupt the file through shadow tables or writable_schema.
@@ -81,6 +90,18 @@ def _open(path: Path, flags: int, cached_statements: int = _CACHED_STATEMENTS) -
         # Sorting and temporary tables must leave no files behind.
         sql.pragma(connection, "temp_store", "MEMORY")
         return connection
+
+
+@contextmanager
+def closed_if_it_fails(opened: Closable) -> Generator[None]:
+    """To be held while something that was just opened is made ready. An error keeps what it passed
+    through, so that a connection which is not closed stays open as long as anyone keeps the error.
+    """
+    try:
+        yield
+    except BaseException:
+        opened.close()
+        raise
 
 
 @contextmanager

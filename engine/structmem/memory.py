@@ -40,7 +40,7 @@ from structmem.bounds import Bounds
 from structmem.calls import Call, check_call_id, check_table, check_text
 from structmem.columns import check_column, check_columns, check_description
 from structmem.conditions import check_condition, matching_rowids
-from structmem.connection import too_new, translate, translated
+from structmem.connection import closed_if_it_fails, too_new, translate, translated
 from structmem.errors import ConstraintFailed, Diverged, InvalidCall, shown
 from structmem.execution import execute
 from structmem.identifiers import check_name
@@ -704,7 +704,8 @@ def open_replica(path: str | os.PathLike[str], *, memory_id: str) -> StructuredM
         raise InvalidCall("A replica needs a file of its own, not :memory:.")
     file.ensure_memory(Path(location).absolute(), memory_id=memory_id, role="replica")
     memory = StructuredMemory(location)
-    found, role = memory.id, memory.role()
+    with closed_if_it_fails(memory):
+        found, role = memory.id, memory.role()
     if (found, role) == (memory_id, "replica"):
         return memory
     memory.close()

@@ -36,7 +36,13 @@ from structmem.bounds import (
     too_long,
 )
 from structmem.collecting import check_bound, collect
-from structmem.connection import hide_listings, open_reader, translate, translated
+from structmem.connection import (
+    closed_if_it_fails,
+    hide_listings,
+    open_reader,
+    translate,
+    translated,
+)
 from structmem.errors import InvalidCall, StructMemError
 from structmem.guard import Guard, Names, Place, Seen
 from structmem.identifiers import INTERNAL_PREFIX, fold
@@ -81,7 +87,8 @@ class GuardedReader:
         self.bounds: Final = Bounds.allowing(max_value_bytes)
         with translated(path):
             connection = open_for_queries(path, self.bounds)
-            self._modules = schema.modules(connection)
+            with closed_if_it_fails(connection):
+                self._modules = schema.modules(connection)
         self.sandbox: Final = Sandbox(connection, Guard(elsewhere=[Place.SCHEMA]))
         self._schema_version: int | None = None
         self._objects: list[schema.SchemaObject] = []
@@ -269,11 +276,12 @@ def open_for_queries(path: Path, bounds: Bounds) -> apsw.Connection:
     """A connection that cannot write, for SQL that a model wrote; its guard is yet to be set."""
     # Nothing stays compiled: what is compiled again is authorized again.
     connection = open_reader(path, cached_statements=0)
-    # A read-only file could still be given temporary tables.
-    sql.pragma(connection, "query_only", 1)
-    hide_listings(connection)
-    functions.register(connection, bounds.value_bytes)
-    restrict(connection, bounds)
+    with closed_if_it_fails(connection):
+        # A read-only file could still be given temporary tables.
+        sql.pragma(connection, "query_only", 1)
+        hide_listings(connection)
+        functions.register(connection, bounds.value_bytes)
+        restrict(connection, bounds)
     return connection
 
 

@@ -15,7 +15,7 @@ from threading import Lock
 import apsw
 
 from structmem import file, sql
-from structmem.connection import closed, open_reader
+from structmem.connection import closed, closed_if_it_fails, open_reader
 from structmem.errors import NotAMemory, ReadOnly, StructMemError
 from structmem.options import Options
 from structmem.pool import Pool, T
@@ -91,7 +91,8 @@ class Session:
     def _open_reader(self) -> apsw.Connection:
         self._check_open()
         connection = open_reader(self.path)
-        sql.pragma(connection, "schema_version")  # reads, and so opens the log
+        with closed_if_it_fails(connection):
+            sql.pragma(connection, "schema_version")  # reads, and so opens the log
         return self._in_place(connection)
 
     def _open_guarded(self) -> GuardedReader:
@@ -102,9 +103,6 @@ class Session:
     def _in_place(self, opened: T) -> T:
         """A connection whose file and log were opened one after the other, by name: they belong
         together if the file is still the same."""
-        try:
+        with closed_if_it_fails(opened):
             self.check()
-        except NotAMemory:
-            opened.close()
-            raise
         return opened

@@ -40,7 +40,14 @@ from structmem import (
 from structmem.bounds import Bounds, Watch
 from structmem.calls import Call
 from structmem.capture import Capture
-from structmem.connection import begin_immediate, closed, open_reader, open_writer, roll_back
+from structmem.connection import (
+    begin_immediate,
+    closed,
+    closed_if_it_fails,
+    open_reader,
+    open_writer,
+    roll_back,
+)
 from structmem.errors import CallIdReused, InvalidCall, ReadOnly
 from structmem.options import Options
 from structmem.results import Rehearsed, Touched, WriteResult, op_id_of
@@ -112,11 +119,12 @@ class Writer:
 
     def _open(self) -> None:
         connection = open_writer(self._path, max_value_bytes=self.options.max_value_bytes)
-        # What SQL of `execute` calls must end in time; from the start, because a function that was
-        # replaced does not come back.
-        functions.register(connection, self.bounds.value_bytes)
-        capture = Capture(connection, self.bounds, self.options.query_timeout)
-        images = open_reader(self._path)
+        with closed_if_it_fails(connection):
+            # What SQL of `execute` calls must end in time; from the start, because a function that
+            # was replaced does not come back.
+            functions.register(connection, self.bounds.value_bytes)
+            capture = Capture(connection, self.bounds, self.options.query_timeout)
+            images = open_reader(self._path)
         self.connection, self.images, self.capture = connection, images, capture
 
     def close(self) -> None:
