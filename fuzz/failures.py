@@ -12,6 +12,7 @@ from fuzz.recording import Recording, Spell
 from fuzz.running import Verdicts
 from fuzz.survival import Files, Platter, Policy, put
 from fuzz.survivors import Survivors, difference
+from fuzz.vfs import open_files
 from fuzz.workloads import Scene, State, Step, settled, state_of
 from structmem import Full, StructMemError
 
@@ -58,7 +59,8 @@ class Failures:
         verdicts: Verdicts,
     ) -> None:
         self._seed = f"{seed} {spell.begin} {spell.step.name}"
-        self._place = directory / "failing"
+        self._directory = directory / f"failing {spell.begin} {spell.step.name}"
+        self._directory.mkdir()
         self._recording = recording
         self._spell = spell
         self._survivors = survivors
@@ -80,14 +82,16 @@ class Failures:
             raise
 
     def _struck(self, mode: Mode, fault: Fault) -> bool:
-        shutil.rmtree(self._place, ignore_errors=True)
-        put(self._spell.files, self._place)
-        disk, scene = Disk(self._place, self._seed), Scene(self._place)
+        place = self._directory / f"{MODES.index(mode)} {fault.at}"
+        put(self._spell.files, place)
+        disk, scene = Disk(place, self._seed), Scene(place)
         with settled(self._seed, self._recording.settings), disk.mounted():
             outcome = self._outcome(disk, scene, fault)
             if outcome is not None:
                 self._judge_here(mode, scene, outcome)
             scene.close()
+            assert open_files() == 0, "a connection is left open"
+        shutil.rmtree(place)
         if outcome is not None:
             self._judge_later(mode, outcome)
         return outcome is not None

@@ -100,6 +100,11 @@ def watched(watcher: Watcher) -> Generator[None]:
         apsw.randomness(0)
 
 
+def open_files() -> int:
+    """How many files are open that are watched."""
+    return len(_open_files)
+
+
 def _default_vfs() -> _Vfs:
     connection = apsw.Connection(":memory:")
     found = c_void_p()
