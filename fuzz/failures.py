@@ -13,8 +13,8 @@ from fuzz.running import Verdicts
 from fuzz.survival import Files, Platter, Policy, put
 from fuzz.survivors import Survivors, difference
 from fuzz.vfs import open_files
-from fuzz.workloads import Scene, State, Step, settled, state_of
-from structmem import Full, StructMemError
+from fuzz.workloads import READING, Scene, State, Step, settled, state_of
+from structmem import Full, InvalidCall, StructMemError
 
 
 class Mode(Struct, frozen=True):
@@ -66,9 +66,9 @@ class Failures:
         self._survivors = survivors
         self._verdicts = verdicts
 
-    def sweep(self) -> None:
+    def sweep(self, modes: tuple[Mode, ...] = MODES) -> None:
         """Let each call fail in turn, until the step has no more. Raises what is wrong."""
-        for mode in MODES:
+        for mode in modes:
             at = 0
             while self._try(mode, at):
                 at += 1
@@ -182,8 +182,26 @@ class Failures:
         assert same, difference(state, after if is_done else before)
 
 
-def reading(recording: Recording, steps: tuple[Step, ...]) -> list[Spell]:
-    """Steps that change nothing, on the files that the workload left."""
+def reading(recording: Recording, directory: Path) -> list[Spell]:
+    """The steps that change nothing, on the files that the workload left; those that can be done
+    there."""
     state = {spell.step.file: spell.after for spell in recording.spells}
     end = len(recording.events)
-    return [Spell(s, end, end, state[s.file], state[s.file], recording.files) for s in steps]
+    return [
+        Spell(step, end, end, state[step.file], state[step.file], recording.files)
+        for step in READING
+        if _can_be_done(step, recording.files, directory / "reading")
+    ]
+
+
+def _can_be_done(step: Step, files: Files, place: Path) -> bool:
+    put(files, place)
+    scene = Scene(place)
+    try:
+        step.does(scene)
+    except InvalidCall:  # the table is gone
+        return False
+    finally:
+        scene.close()
+        shutil.rmtree(place)
+    return True

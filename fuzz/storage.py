@@ -28,7 +28,6 @@ from fuzz.power_loss import lose_power
 from fuzz.recording import record
 from fuzz.running import Verdicts
 from fuzz.survivors import Survivors
-from fuzz.workloads import READING
 
 
 def run(seed: int, directory: Path, verdicts: Verdicts) -> None:
@@ -36,5 +35,5 @@ def run(seed: int, directory: Path, verdicts: Verdicts) -> None:
     verdicts["points"] += len(recording.events)
     survivors = Survivors(directory, recording.memory_id, recording.records, verdicts)
     lose_power(seed, recording, survivors, verdicts)
-    for spell in (*recording.spells, *reading(recording, READING)):
+    for spell in (*recording.spells, *reading(recording, directory)):
         Failures(seed, directory, recording, spell, survivors, verdicts).sweep()

@@ -256,7 +256,7 @@ def drawn(seed: int, directory: Path) -> Workload:
     """The workload of a seed; it is tried in `directory`."""
     random = Random(f"workload {seed}")
     settings = Settings(random.choice([8, 30, 1000]), random.choice([10, -2000]))
-    wanted = random.randint(3, 6)
+    wanted = random.randint(3, 7)
     table = Step("create_table", lambda scene: scene.primary.create_table("t", _COLUMNS))
     steps = [BEGINNING, table]
     scene = Scene(directory)
