@@ -25,7 +25,7 @@ from fuzz.survival import Platter, Policy, everything, put
 from fuzz.survivors import Survivors
 from fuzz.vfs import open_files
 from fuzz.workloads import PRIMARY, Scene, drawn, settled, state_of
-from structmem import StructuredMemory, connection, sql, writing
+from structmem import StructMemError, StructuredMemory, connection, sql, writing
 
 SEED = 7
 FOUND = (AssertionError, StructMemError)
