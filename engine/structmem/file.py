@@ -197,6 +197,9 @@ def _size(path: Path) -> int:
 
 
 def _initialise(connection: apsw.Connection, path: Path, memory_id: str, role: Role) -> None:
+    # A journal whose deletion is not on disk can come back after a power loss, and would switch the
+    # mode back behind the log that is there by then.
+    sql.pragma(connection, "synchronous", "EXTRA")
     # Must come before the first table. VACUUM is out of the question, because it renumbers rowids.
     sql.pragma(connection, "auto_vacuum", "INCREMENTAL")
     _use_write_ahead_log(connection)
