@@ -56,6 +56,7 @@ class Survivors:
             self._go_on(memory)
         with StructuredMemory(path) as memory:
             memory.verify(deep=True)
+        state_of(path)  # once more, without a log
         return Found(state, is_new)
 
     def _open(self, path: Path) -> StructuredMemory:

@@ -309,6 +309,7 @@ def state_of(path: Path) -> State:
 
 
 def _state(connection: apsw.Connection) -> State:
+    assert sql.pragma(connection, "journal_mode") == "wal", "the file has lost its journal mode"
     objects = sql.rows(connection, "SELECT type, name, tbl_name, sql FROM sqlite_schema")
     tables = [name for kind, name, _table, _sql in objects if kind == "table"]
     whole: Rows = {name: _rows(connection, name) for name in tables}
