@@ -10,7 +10,7 @@ Locks and shared memory (`-shm`) are the real ones, and are not watched.
 """
 
 import ctypes
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from ctypes import CFUNCTYPE, Structure, c_char_p, c_int, c_int64, c_void_p
 from typing import Any, Final, Protocol
@@ -83,6 +83,7 @@ _methods: Final[dict[int, Any]] = {}
 """Our methods for each of the real ones, by address. They stay: a file may outlive its watcher."""
 
 _kept: Final[list[Any]] = []
+_errors: Final[list[Exception]] = []
 
 
 @contextmanager
@@ -98,6 +99,8 @@ def watched(watcher: Watcher) -> Generator[None]:
     finally:
         vfs.open, vfs.delete, vfs.randomness = before
         apsw.randomness(0)
+    if _errors:
+        raise _errors.pop()
 
 
 def open_files() -> int:
@@ -112,6 +115,19 @@ def _default_vfs() -> _Vfs:
     connection.close()
     assert found.value is not None
     return _Vfs.from_address(found.value)
+
+
+def _told(function: Callable[..., int]) -> Callable[..., int]:
+    """An error of ours cannot pass through SQLite: it waits until nobody watches any more."""
+
+    def call(*arguments: Any) -> int:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            _errors.append(error)
+            return apsw.SQLITE_INTERNAL
+
+    return call
 
 
 def _address(function: Any) -> int | None:
@@ -143,7 +159,7 @@ def _opener(watcher: Watcher, address: int) -> Any:
             methods.value = ctypes.addressof(_ours(methods.value))
         return apsw.SQLITE_OK
 
-    return _OPEN(xopen)
+    return _OPEN(_told(xopen))
 
 
 def _deleter(watcher: Watcher, address: int) -> Any:
@@ -157,7 +173,7 @@ def _deleter(watcher: Watcher, address: int) -> Any:
             watcher.deleted(_text(name), bool(synced))
         return code
 
-    return _DELETE(xdelete)
+    return _DELETE(_told(xdelete))
 
 
 def _random(watcher: Watcher) -> Any:
@@ -165,7 +181,7 @@ def _random(watcher: Watcher) -> Any:
         ctypes.memmove(target, watcher.randomness(size), size)
         return size
 
-    return _RANDOMNESS(xrandomness)
+    return _RANDOMNESS(_told(xrandomness))
 
 
 # -- the functions of a file -----------------------------------------------------------------------
@@ -192,7 +208,7 @@ def _closer(address: int) -> Any:
         _open_files.pop(file)
         return real(file)
 
-    return _CLOSE(xclose)
+    return _CLOSE(_told(xclose))
 
 
 def _reader(address: int) -> Any:
@@ -201,7 +217,7 @@ def _reader(address: int) -> Any:
     def xread(file: int, target: int, size: int, offset: int) -> int:
         return _open_files[file].watcher.reading() or real(file, target, size, offset)
 
-    return _READ(xread)
+    return _READ(_told(xread))
 
 
 def _writer(address: int) -> Any:
@@ -215,7 +231,7 @@ def _writer(address: int) -> Any:
         ctypes.set_errno(errno)
         return code or written
 
-    return _READ(xwrite)
+    return _READ(_told(xwrite))
 
 
 def _truncater(address: int) -> Any:
@@ -225,7 +241,7 @@ def _truncater(address: int) -> Any:
         found = _open_files[file]
         return found.watcher.truncating(found.file, size) or real(file, size)
 
-    return _TRUNCATE(xtruncate)
+    return _TRUNCATE(_told(xtruncate))
 
 
 def _syncer(address: int) -> Any:
@@ -236,7 +252,7 @@ def _syncer(address: int) -> Any:
         found = _open_files[file]
         return found.watcher.syncing(found.file)
 
-    return _SYNC(xsync)
+    return _SYNC(_told(xsync))
 
 
 def _sizer(address: int) -> Any:
@@ -245,4 +261,4 @@ def _sizer(address: int) -> Any:
     def xsize(file: int, target: int) -> int:
         return _open_files[file].watcher.measuring() or real(file, target)
 
-    return _SIZE(xsize)
+    return _SIZE(_told(xsize))
