@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
+from structmem.sql import end_statements
+
 _KEPT: int = 4
 """Idle connections kept open. Opening one takes well under a millisecond; each holds a cache."""
 
@@ -32,6 +34,9 @@ class Pool(Generic[T]):
         one = one or self._open_one()
         try:
             yield one
+        except BaseException as error:
+            end_statements(error)
+            raise
         finally:
             self._give_back(one)
 

@@ -4,6 +4,7 @@
 untyped there. That is dealt with here, once.)
 """
 
+import traceback
 from array import array
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -85,6 +86,20 @@ def pragma(connection: apsw.Connection, name: str, value: int | str | None = Non
     """Read a PRAGMA, or set it when `value` is given."""
     given = () if value is None else (value,)
     return connection.pragma(name, *given)  # pyright: ignore[reportUnknownMemberType]
+
+
+def end_statements(error: BaseException) -> None:
+    """End what the functions were reading that `error` came out of. An error keeps their variables
+    as long as anyone keeps the error, and a statement in the middle of its rows holds its snapshot,
+    and keeps its connection from being given another function."""
+    seen: set[BaseException] = set()
+    chain = [error]
+    while chain:
+        each_error = chain.pop()
+        seen.add(each_error)
+        traceback.clear_frames(each_error.__traceback__)
+        causes = (each_error.__cause__, each_error.__context__)
+        chain += [cause for cause in causes if cause is not None and cause not in seen]
 
 
 def integers(numbers: Sequence[int]) -> Any:

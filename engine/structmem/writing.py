@@ -145,7 +145,11 @@ class Writer:
                 yield transaction
             except apsw.Error as error:
                 told = write_error(error, self.connection, self._path, self.options.size_limit)
+                sql.end_statements(error)
                 raise told from error
+            except BaseException as error:
+                sql.end_statements(error)
+                raise
             finally:
                 self._end()
 

@@ -12,7 +12,16 @@ from pathlib import Path
 import apsw
 import pytest
 
-from structmem import Busy, Column, ConstraintFailed, NotAMemory, StructuredMemory, sql, writing
+from structmem import (
+    Busy,
+    Column,
+    ConstraintFailed,
+    NotAMemory,
+    StructuredMemory,
+    alterations,
+    sql,
+    writing,
+)
 
 from .conftest import alter, dump, raw, writer_of
 
@@ -218,3 +227,23 @@ def test_a_writer_that_could_not_be_replaced_is_tried_again(
 
 def _cannot_open(_path: Path) -> apsw.Connection:
     raise apsw.CantOpenError("unable to open database file")
+
+
+def _fail(*_rows: object) -> None:
+    raise ZeroDivisionError
+
+
+def test_an_error_that_is_kept_holds_up_no_write(
+    memory: StructuredMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes out of the middle of two statements that are compared row by row."""
+    script = "ALTER TABLE t ADD COLUMN x DEFAULT 5; UPDATE t SET x = a"
+    memory.create_table("t", [Column("a")])
+    memory.insert("t", [{"a": 1}, {"a": 2}])
+    with monkeypatch.context() as patched:
+        patched.setattr(alterations, "changed_indexes", _fail)
+        with pytest.raises(ZeroDivisionError) as kept:
+            memory.execute(script)
+    memory.execute(script)
+    assert memory.query("SELECT x FROM t").rows == [(1,), (2,)]
+    assert kept.value is not None
