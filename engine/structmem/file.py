@@ -54,6 +54,8 @@ def ensure_memory(path: Path, *, memory_id: str | None = None, role: Role = "pri
         try:
             if not is_memory(connection, path):
                 _initialise(connection, path, memory_id or secrets.token_hex(16), role)
+            elif sql.pragma(connection, "journal_mode") != "wal":  # by another tool
+                _use_write_ahead_log(connection)
         except apsw.Error as error:
             raise write_error(error, connection, path) from error
         finally:

@@ -438,3 +438,19 @@ with structmem.StructuredMemory("0.db") as memory:
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert "no file descriptors left" in done.stdout
+
+
+def test_a_file_that_lost_its_log_gets_it_back(tmp_path: Path) -> None:
+    """Without one, a write that SQLite's cache does not hold would wait for our own reader."""
+    path = tmp_path / "a.db"
+    with StructuredMemory(path) as memory:
+        memory.create_table("t", [Column("a")])
+    other = apsw.Connection(str(path))
+    assert sql.pragma(other, "journal_mode", "DELETE") == "delete"
+    other.close()
+    with StructuredMemory(path) as memory:
+        memory.insert("t", [{"a": "x" * 3_000}] * 1_500)
+        memory.verify(deep=True)
+    other = apsw.Connection(str(path))
+    assert sql.pragma(other, "journal_mode") == "wal"
+    other.close()
