@@ -60,7 +60,7 @@ class Failures:
     ) -> None:
         self._seed = f"{seed} {spell.begin} {spell.step.name}"
         self._directory = directory / f"failing {spell.begin} {spell.step.name}"
-        self._directory.mkdir()
+        self._directory.mkdir(exist_ok=True)
         self._recording = recording
         self._spell = spell
         self._survivors = survivors
