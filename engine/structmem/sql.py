@@ -7,7 +7,7 @@ untyped there. That is dealt with here, once.)
 import traceback
 from array import array
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 import apsw
@@ -89,15 +89,19 @@ def pragma(connection: apsw.Connection, name: str, value: int | str | None = Non
 
 
 def end_statements(error: BaseException) -> None:
-    """End what the functions were reading that `error` came out of. An error keeps their variables
-    as long as anyone keeps the error, and a statement in the middle of its rows holds its snapshot,
-    and keeps its connection from being given another function."""
+    """End what the engine's functions were reading that `error` came out of. An error keeps their
+    variables as long as anyone keeps the error, and a statement in the middle of its rows holds its
+    snapshot, and keeps its connection from being given another function. The variables of callers
+    stay as they are."""
     seen: set[BaseException] = set()
     chain = [error]
     while chain:
         each_error = chain.pop()
         seen.add(each_error)
-        traceback.clear_frames(each_error.__traceback__)
+        for frame, _line in traceback.walk_tb(each_error.__traceback__):
+            if frame.f_globals.get("__package__") == __package__:
+                with suppress(RuntimeError):  # it is running still
+                    frame.clear()
         causes = (each_error.__cause__, each_error.__context__)
         chain += [cause for cause in causes if cause is not None and cause not in seen]
 
