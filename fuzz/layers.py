@@ -46,7 +46,7 @@ class Layer:
         try:
             with chdir(self._path.parent):
                 self._run(text, params)
-        except (apsw.Error, InvalidCall, ValueError, TypeError):
+        except (apsw.Error, InvalidCall, ValueError, TypeError, KeyError, OverflowError):
             return f"{self._name} alone, {kind}: stopped"
         return f"{self._name} alone, {kind}: ran"
 

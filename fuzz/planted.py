@@ -100,6 +100,20 @@ FAULTS: Final = (
         "pass",
     ),
     Fault(
+        "before image from the wrong moment",
+        "machine",
+        "engine/structmem/writing.py",
+        "before, after = self._writer.images, self.connection\n        touched",
+        "before, after = self.connection, self.connection\n        touched",
+    ),
+    Fault(
+        "undo without conflict check",
+        "machine",
+        "engine/structmem/replay.py",
+        "        _check_row(table, rowid, columns, values, current.get(rowid))\n",
+        "        pass\n",
+    ),
+    Fault(
         "a sync left out",
         "storage",
         "engine/structmem/connection.py",
