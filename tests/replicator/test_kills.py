@@ -113,6 +113,7 @@ def test_r2_a_replica_that_is_killed_again_and_again(
             replica.wait()
         publisher.wait_for(memory.position(), 30)
         replica = spawn(*command)
+        write(memory, "more")  # the file may have everything else: then it may not have begun yet
         wait_until(lambda: position_of(target) == memory.position().seq, "catching up")
         replica.send_signal(signal.SIGTERM)
         out, err = replica.communicate(timeout=30)
@@ -135,6 +136,7 @@ def test_r1_a_publisher_that_is_killed_again_and_again(
             os.kill(publisher.pid, signal.SIGKILL)
             publisher.wait()
         publisher = spawn(*command)
+        write(memory, "small")  # the stream may have everything else, as above
         replica.wait_for(memory.position(), 30)
         publisher.terminate()  # not SIGINT, which a test run in the background hands down ignored
         out, err = publisher.communicate(timeout=30)
